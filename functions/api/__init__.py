@@ -1,0 +1,1 @@
+"""The HTTP API: one FastAPI application, under Mangum in Lambda and under uvicorn elsewhere."""

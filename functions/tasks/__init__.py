@@ -1,0 +1,1 @@
+"""The task states of the lifecycle, one Lambda a state."""

@@ -1,0 +1,1 @@
+"""The worker: one model revision, one engine, shard after shard."""

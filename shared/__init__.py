@@ -1,0 +1,1 @@
+"""What every entry point shares: the core, the ports, the services and the adapters."""

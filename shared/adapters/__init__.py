@@ -1,0 +1,1 @@
+"""The ports on real stores: the only place that imports boto3."""

@@ -1,0 +1,1 @@
+"""The DynamoDB tables, a file an aggregate."""

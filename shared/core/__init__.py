@@ -1,0 +1,1 @@
+"""The domain in plain Python: no clock, no I/O, no logging."""

@@ -1,0 +1,1 @@
+"""The contracts: each file is one frozen value."""

@@ -1,0 +1,1 @@
+"""What the system does, written against the ports."""
