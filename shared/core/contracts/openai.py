@@ -1,0 +1,11 @@
+"""The `openai` contract: the OpenAI Files and Batches reference, widened where that loses nothing."""
+
+from shared.core.contract import Contract
+
+OPENAI = Contract(
+    name="openai",
+    endpoints=("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"),
+    windows={"24h": 24 * 3600, "72h": 72 * 3600},
+    file_bytes=5 * 10**9,
+    file_requests=1_000_000,
+)

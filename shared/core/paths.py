@@ -1,0 +1,38 @@
+"""The keys of the bucket. Every one begins with the organization; nothing else builds a key."""
+
+from shared.core.ids import BatchRef
+
+
+def file(org: str, file_id: str) -> str:
+    """The bytes of a file, input or result."""
+    return f"orgs/{org}/files/{file_id}"
+
+
+def scan(org: str, file_id: str) -> str:
+    """The scan of an input file (`shared.core.scan`)."""
+    return f"orgs/{org}/scans/{file_id}"
+
+
+def batch(ref: BatchRef) -> str:
+    """The prefix of everything that a batch keeps while it lives."""
+    return f"orgs/{ref.org}/batches/{ref.id}/"
+
+
+def errors(ref: BatchRef) -> str:
+    """All line errors of a batch that failed validation, in line order, as JSONL."""
+    return f"{batch(ref)}errors"
+
+
+def plan(ref: BatchRef, shard: int) -> str:
+    """The plan of one shard (`shared.core.plan`)."""
+    return f"{batch(ref)}plan/{shard:06d}"
+
+
+def chunks(ref: BatchRef) -> str:
+    """The prefix of the batch's chunks."""
+    return f"{batch(ref)}chunks/"
+
+
+def chunk(ref: BatchRef, shard: int, epoch: int, seq: int, nonce: str) -> str:
+    """One chunk object. The nonce keeps two writers of one epoch apart: nobody ever overwrites a chunk."""
+    return f"{chunks(ref)}{shard:06d}/{epoch:06d}-{seq:06d}-{nonce}"

@@ -1,0 +1,119 @@
+"""The plan: an accepted file cut into shards of bounded work.
+
+A shard is what one worker leases: enough lines that leases are rare, few enough that many workers can share a batch and that a
+lost worker costs little. Lines stay in file order, so that a shard is a few ranges of the input.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from shared.core.records import Batch, Shard, ShardState
+from shared.core.scan import Entry
+
+BYTES_PER_TOKEN = 4  # English text; only the balance of shards rests on it
+STALLS = 3
+
+
+class PlanLine(msgspec.Struct, frozen=True, array_like=True):
+    """A line of a shard; its place in the shard is its position. See `shared.core.scan.Entry`."""
+
+    line: int
+    offset: int
+    length: int
+    custom_id: str
+
+
+class ShardPlan(msgspec.Struct, frozen=True):
+    """All that a worker needs to know of a shard besides its lease.
+
+    Attributes:
+        batch: The batch's id.
+        org: Its organization; salts the engine's prefix cache.
+        contract: Whose rows to write.
+        input_key: The object that holds the lines.
+        endpoint: The url of every line.
+        lines: The lines, by position.
+
+    """
+
+    batch: str
+    org: str
+    contract: str
+    input_key: str
+    endpoint: str
+    lines: list[PlanLine]
+
+
+class ShardSize(msgspec.Struct, frozen=True):
+    """The most of a shard: lines, and tokens of prompts and allowed answers together."""
+
+    lines: int = 1000
+    tokens: int = 2_000_000
+
+
+_PLAN = msgspec.msgpack.Decoder(ShardPlan)
+
+
+def encode(plan: ShardPlan) -> bytes:
+    """Write a shard's plan."""
+    return msgspec.msgpack.encode(plan)
+
+
+def decode(data: bytes) -> ShardPlan:
+    """Read what `encode` wrote."""
+    return _PLAN.decode(data)
+
+
+def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[list[PlanLine]]:
+    """Cut lines into shards. `default_cap` stands for the answers of lines that name no limit."""
+    shard: list[PlanLine] = []
+    tokens = 0
+    for entry in lines:
+        cost = entry.length // BYTES_PER_TOKEN + (entry.cap or default_cap) * entry.n
+        if shard and (len(shard) >= size.lines or tokens + cost > size.tokens):
+            yield shard
+            shard, tokens = [], 0
+        shard.append(PlanLine(entry.line, entry.offset, entry.length, entry.custom_id))
+        tokens += cost
+    if shard:
+        yield shard
+
+
+def shard(batch: Batch, revision: str, index: int, lines: int) -> Shard:
+    """Give the record of a new shard."""
+    return Shard(
+        org=batch.org,
+        contract=batch.contract,
+        batch=batch.id,
+        index=index,
+        revision=revision,
+        lines=lines,
+        rank=rank(batch, index),
+    )
+
+
+def rank(batch: Batch, index: int) -> str:
+    """Where a shard stands in its revision's queue: by deadline, then by batch, then in file order."""
+    return f"{batch.expires_at:012d}/{batch.org}/{batch.id}/{index:06d}"
+
+
+def stalled(shard: Shard, at: float) -> Shard:
+    """Return the shard after its lease ran out at `at` without being given back.
+
+    One poisonous line can take whole workers down. A shard that loses lease after lease without a commit is therefore fed to the
+    engine in ever smaller bites, down to one line at a time: then the lines before it get through, and it stands alone.
+    A commit takes the stalls back, and the row that gives a line up takes the bite back.
+    """
+    stalls = shard.stalls + 1
+    bite = shard.bite
+    if stalls >= STALLS and bite != 1:
+        bite, stalls = max(1, (bite or shard.lines - shard.answered) // 8), 0
+    return msgspec.structs.replace(
+        shard, state=ShardState.READY, owner=None, lease_until=at, stalls=stalls, bite=bite, epoch=shard.epoch + 1
+    )
+
+
+def hopeless(shard: Shard) -> bool:
+    """Whether the shard's first unanswered line has killed enough workers, running alone, to be given up."""
+    return shard.bite == 1 and shard.stalls >= STALLS

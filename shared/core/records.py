@@ -1,0 +1,283 @@
+"""The records that stores keep. All are frozen: change is a function that returns a new record.
+
+Times are Unix seconds; sizes are bytes; token counts are the engine's own. Prompts and answers are in no record.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from shared.core.ids import BatchRef, Space
+
+
+class Status(StrEnum):
+    """The status of a batch, as the API shows it."""
+
+    VALIDATING = "validating"
+    IN_PROGRESS = "in_progress"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+
+
+class Ending(StrEnum):
+    """How a batch that ran will end. Decided once; it says what row an unanswered line gets."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A record: plain values only, so that every store can keep it as it is."""
+
+
+class Usage(Record, frozen=True, kw_only=True):
+    """Tokens, summed over delivered rows."""
+
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            cached_tokens=self.cached_tokens + other.cached_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class Counts(Record, frozen=True, kw_only=True):
+    """`request_counts`: rows that never ran are in `total` only."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+class BatchError(Record, frozen=True, kw_only=True):
+    """One entry of a batch's `errors`; `line` is the physical line of the input, from 1."""
+
+    code: str
+    message: str
+    param: str | None = None
+    line: int | None = None
+
+
+class File(Record, frozen=True, kw_only=True):
+    """A file of a space: its bytes are at `shared.core.paths.file(org, id)`.
+
+    Attributes:
+        status: `uploaded` while its scan is still to come, then `processed`.
+        requests: How many request lines the scan found (inputs only).
+        held_by: The ids of live batches that need this file; while there is one, it cannot be deleted.
+        source_batch: The batch whose result this is.
+
+    """
+
+    id: str
+    org: str
+    contract: str
+    bytes: int
+    filename: str
+    purpose: str
+    created_at: int
+    expires_at: int | None = None
+    status: str = "processed"
+    requests: int | None = None
+    held_by: tuple[str, ...] = ()
+    source_batch: str | None = None
+    version: int = 0
+
+    @property
+    def space(self) -> Space:
+        """Who sees it."""
+        return Space(self.org, self.contract)
+
+
+class Cursor(Record, frozen=True, kw_only=True):
+    """Where Finalize stands. Every field follows from what was written before it, so a repeated call repeats the same bytes.
+
+    Attributes:
+        phase: The file being written: `output`, then `error`, then `done`.
+        upload_id: The multipart upload of that file, once begun.
+        part: The number of the next part, from 1.
+        piece: The index of the next piece of the file that no part holds yet (`shared.core.merge.pieces`).
+        offset: How many bytes of that piece are in earlier parts.
+        written: How many bytes of the file are in earlier parts.
+        output_bytes: The output file's size, once written.
+        error_bytes: The error file's size, once written.
+
+    """
+
+    phase: str = "output"
+    upload_id: str | None = None
+    part: int = 1
+    piece: int = 0
+    offset: int = 0
+    written: int = 0
+    output_bytes: int = 0
+    error_bytes: int = 0
+
+
+class Batch(Record, frozen=True, kw_only=True):
+    """A batch.
+
+    Attributes:
+        version: Grows by one with each write; writes are conditional on it.
+        generation: Which execution of the lifecycle drives it (executions are named `{id}-{generation}`).
+        token: The task token of the state that waits now; a stale one is harmless.
+        ending: How it ends, once that is decided.
+        shards: How many shards the plan has, once planned.
+        counts: `total` from the scan on; the rest final in a terminal state (before, the shards know).
+        errors: The first errors; all of them are at `shared.core.paths.errors(ref)`, `errors_total` says how many.
+        drain_until: When Drain stops waiting for leases to be given back.
+
+    """
+
+    id: str
+    org: str
+    contract: str
+    endpoint: str
+    input_file_id: str
+    completion_window: str
+    created_at: int
+    expires_at: int
+    status: Status
+    version: int = 0
+    generation: int = 1
+    metadata: dict[str, str] | None = None
+    model: str | None = None
+    revision: str | None = None
+    token: str | None = None
+    ending: Ending | None = None
+    shards: int | None = None
+    counts: Counts = Counts()
+    usage: Usage = Usage()
+    errors: tuple[BatchError, ...] = ()
+    errors_total: int = 0
+    output_file_id: str | None = None
+    error_file_id: str | None = None
+    drain_until: int | None = None
+    cursor: Cursor = Cursor()
+    in_progress_at: int | None = None
+    finalizing_at: int | None = None
+    completed_at: int | None = None
+    failed_at: int | None = None
+    expired_at: int | None = None
+    cancelling_at: int | None = None
+    cancelled_at: int | None = None
+
+    @property
+    def ref(self) -> BatchRef:
+        """Its name in stores, executions and workers."""
+        return BatchRef(self.org, self.contract, self.id)
+
+    @property
+    def space(self) -> Space:
+        """Who sees it."""
+        return Space(self.org, self.contract)
+
+
+class ShardState(StrEnum):
+    """Where a shard is: `ready` and `leased` are open; `done` and `closed` take no more commits."""
+
+    READY = "ready"
+    LEASED = "leased"
+    DONE = "done"
+    CLOSED = "closed"
+
+
+class Shard(Record, frozen=True, kw_only=True):
+    """A part of a batch: lines that one worker leases together. Its lines are at `shared.core.paths.plan(ref, index)`.
+
+    Attributes:
+        rank: Its place in the queue of its revision: the smallest is leased first.
+        epoch: Grows with each lease and with the closing: a commit of another epoch is void.
+        draining: Finish what is finished, take no more lines, give the lease back.
+        completed: Committed rows of the output file; `failed`: of the error file.
+        stalls: Leases lost in a row without one commit.
+        bite: How many lines may be in the engine at once, once the shard has stalled (`shared.core.plan.stalled`).
+
+    """
+
+    org: str
+    contract: str
+    batch: str
+    index: int
+    revision: str
+    lines: int
+    rank: str
+    state: ShardState = ShardState.READY
+    epoch: int = 0
+    owner: str | None = None
+    lease_until: float = 0
+    draining: bool = False
+    completed: int = 0
+    failed: int = 0
+    usage: Usage = Usage()
+    stalls: int = 0
+    bite: int | None = None
+
+    @property
+    def ref(self) -> BatchRef:
+        """The batch it belongs to."""
+        return BatchRef(self.org, self.contract, self.batch)
+
+    @property
+    def answered(self) -> int:
+        """How many of its lines have a committed row."""
+        return self.completed + self.failed
+
+
+class Chunk(Record, frozen=True, kw_only=True):
+    """A committed chunk of finished rows. The object holds the rows of the output file, then those of the error file.
+
+    Attributes:
+        key: The object; written once, never changed.
+        etag: Its ETag at the writing; readers insist on it.
+        bitmap: One bit for each position of the shard (bit 0 of byte 0 is position 0) that has its row here.
+
+    """
+
+    shard: int
+    epoch: int
+    seq: int
+    key: str
+    etag: str
+    output_bytes: int
+    error_bytes: int
+    completed: int
+    failed: int
+    usage: Usage
+    bitmap: bytes
+
+
+class WorkerEntry(Record, frozen=True, kw_only=True):
+    """A worker that was asked for: `job` is the fleet's id of it, once known; `closing` it takes no more shards."""
+
+    asked_at: int
+    job: str | None = None
+    closing: bool = False
+
+
+class Workers(Record, frozen=True, kw_only=True):
+    """The workers of one revision: one record, changed conditionally, so that nobody asks for one too many."""
+
+    revision: str
+    version: int = 0
+    workers: dict[str, WorkerEntry] = {}
+
+
+class ApiKey(Record, frozen=True, kw_only=True):
+    """A key of an organization, found by the SHA-256 of its secret."""
+
+    org: str
+    hash: str
+    scopes: tuple[str, ...] = ()

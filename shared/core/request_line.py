@@ -1,0 +1,201 @@
+"""One line of an input file: decoded, checked against the allowlist of its endpoint, and encoded again.
+
+Nothing of a line reaches an engine but the fields named here. The scan and the worker both read lines through `parse`, so
+what one accepted the other understands. A bad line is data (`LineError`), never an exception; its message names fields, not contents.
+"""
+
+from typing import Any
+
+import msgspec
+
+MAX_DEPTH = 200
+MESSAGE_BYTES = 200
+
+_SAMPLING = frozenset(
+    {
+        # OpenAI's
+        "model", "temperature", "top_p", "n", "stop", "max_tokens", "presence_penalty", "frequency_penalty", "logit_bias",
+        "logprobs", "seed", "user", "stream", "stream_options", "metadata", "store", "service_tier", "safety_identifier",
+        "prompt_cache_key", "prediction",
+        # vLLM's
+        "top_k", "min_p", "repetition_penalty", "length_penalty", "stop_token_ids", "include_stop_str_in_output", "ignore_eos",
+        "min_tokens", "skip_special_tokens", "spaces_between_special_tokens", "truncate_prompt_tokens", "prompt_logprobs",
+        "allowed_token_ids", "bad_words", "structured_outputs", "response_format",
+    }
+)  # fmt: skip
+
+FIELDS: dict[str, frozenset[str]] = {
+    "/v1/chat/completions": _SAMPLING
+    | {
+        "messages", "max_completion_tokens", "top_logprobs", "tools", "tool_choice", "parallel_tool_calls", "functions",
+        "function_call", "modalities", "audio", "reasoning_effort", "verbosity", "web_search_options",
+    },
+    "/v1/completions": _SAMPLING | {"prompt", "suffix", "echo", "best_of"},
+    "/v1/embeddings": frozenset({"model", "input", "dimensions", "encoding_format", "user", "truncate_prompt_tokens"}),
+    "/v1/responses": frozenset(
+        {
+            "model", "input", "instructions", "max_output_tokens", "max_tool_calls", "metadata", "parallel_tool_calls", "prompt_cache_key",
+            "reasoning", "safety_identifier", "service_tier", "store", "stream", "stream_options", "temperature", "text", "tool_choice",
+            "tools", "top_logprobs", "top_p", "truncation", "user", "include", "background", "previous_response_id",
+        }
+    ),
+}  # fmt: skip
+
+# What must be there besides the model, and of which types it may be.
+_CONTENT: dict[str, tuple[str, tuple[type, ...], str]] = {
+    "/v1/chat/completions": ("messages", (list,), "an array"),
+    "/v1/completions": ("prompt", (str, list), "a string or an array"),
+    "/v1/embeddings": ("input", (str, list), "a string or an array"),
+    "/v1/responses": ("input", (str, list), "a string or an array"),
+}
+_CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")  # in the engine's order of precedence
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
+
+
+class LineError(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Why a line is refused. `line` is physical, from 1; `custom_id` where it could be read."""
+
+    line: int
+    code: str
+    message: str
+    param: str | None = None
+    custom_id: str | None = None
+
+
+class RequestLine(msgspec.Struct, frozen=True):
+    """A line that can run: `body` holds allowed fields only. `cap` is the most output tokens it asks for (0: it names none)."""
+
+    custom_id: str
+    url: str
+    model: str
+    body: dict[str, Any]
+    cap: int
+    n: int
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a contract allows of one line."""
+
+    line_bytes: int = 20 << 20
+    custom_id_chars: int = 512
+
+
+class _Bad(Exception):
+    def __init__(self, code: str, message: str, param: str | None = None) -> None:
+        super().__init__(message)
+        self.error = (code, message, param)
+
+
+def parse(raw: bytes, line: int, limits: Limits = Limits()) -> RequestLine | LineError:
+    """Read one line (without its newline). The first thing wrong with it is its error."""
+    value: dict[str, Any] = {}
+    try:
+        value = _object(raw)
+        return _request(value, limits)
+    except _Bad as bad:
+        code, message, param = bad.error
+        custom_id = value.get("custom_id")
+        return LineError(line, code, short(message), param, custom_id if isinstance(custom_id, str) else None)
+
+
+def _object(raw: bytes) -> dict[str, Any]:
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        raise _Bad("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels") from None
+    except msgspec.DecodeError as error:
+        raise _Bad("invalid_json_line", f"the line is not JSON: {_reason(error)}") from None
+    if not isinstance(value, dict):
+        raise _Bad("invalid_json_line", "the line is JSON but not an object")
+    # Counting brackets is cheap and never too low; only a line that could be too deep is measured.
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _depth(value) > MAX_DEPTH:
+        raise _Bad("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels")
+    return value
+
+
+def _reason(error: msgspec.DecodeError) -> str:
+    # msgspec says where and what kind of character, never the content itself.
+    return str(error).removeprefix("JSON is malformed: ")
+
+
+def _depth(value: object) -> int:
+    deepest, stack = 0, [(value, 1)]
+    while stack:
+        node, depth = stack.pop()
+        deepest = max(deepest, depth)
+        children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        stack.extend((child, depth + 1) for child in children if isinstance(child, dict | list))
+    return deepest
+
+
+def _request(value: dict[str, Any], limits: Limits) -> RequestLine:
+    for name in ("custom_id", "method", "url", "body"):
+        if value.get(name) is None:
+            raise _Bad("missing_required_parameter", f"the line has no `{name}`", name)
+    custom_id, url, body = value["custom_id"], value["url"], value["body"]
+    if not isinstance(custom_id, str) or not custom_id:
+        raise _Bad("invalid_request", "`custom_id` must be a non-empty string", "custom_id")
+    if len(custom_id) > limits.custom_id_chars:
+        raise _Bad("invalid_request", f"`custom_id` is longer than {limits.custom_id_chars} characters", "custom_id")
+    if value["method"] != "POST":
+        raise _Bad("invalid_request", "`method` must be POST", "method")
+    if not isinstance(url, str) or url not in FIELDS:
+        raise _Bad("url_mismatch", f"`url` must be one of {', '.join(FIELDS)}", "url")
+    if not isinstance(body, dict):
+        raise _Bad("invalid_request", "`body` must be an object", "body")
+    return _body(custom_id, url, body)
+
+
+def _body(custom_id: str, url: str, body: dict[str, Any]) -> RequestLine:
+    if not body.keys() <= FIELDS[url]:
+        name = min(body.keys() - FIELDS[url])
+        raise _Bad("invalid_request", f"unknown field `body.{name}`", f"body.{name}")
+    model = body.get("model")
+    if model is None:
+        raise _Bad("missing_required_parameter", "`body` has no `model`", "body.model")
+    if not isinstance(model, str):
+        raise _Bad("invalid_request", "`body.model` must be a string", "body.model")
+    if body.get("stream"):
+        raise _Bad("invalid_request", "`body.stream` must be false: batch results do not stream", "body.stream")
+    content, types, wanted = _CONTENT[url]
+    if body.get(content) is None:
+        raise _Bad("missing_required_parameter", f"`body` has no `{content}`", f"body.{content}")
+    if not isinstance(body[content], types):
+        raise _Bad("invalid_request", f"`body.{content}` must be {wanted}", f"body.{content}")
+    if content == "messages":
+        _messages(body[content])
+    return RequestLine(custom_id, url, model, body, _cap(body), _integer(body, "n", 1))
+
+
+def _messages(messages: list[Any]) -> None:
+    if not messages:
+        raise _Bad("invalid_request", "`body.messages` must not be empty", "body.messages")
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict):
+            raise _Bad("invalid_request", f"`body.messages[{index}]` must be an object", f"body.messages[{index}]")
+        if message.get("role") not in _ROLES:
+            raise _Bad(
+                "invalid_request", f"`body.messages[{index}].role` is not a role", f"body.messages[{index}].role"
+            )
+
+
+def _cap(body: dict[str, Any]) -> int:
+    for name in _CAPS:
+        if body.get(name) is not None:
+            return _integer(body, name, 0)
+    return 0
+
+
+def _integer(body: dict[str, Any], name: str, default: int) -> int:
+    value = body.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise _Bad("invalid_request", f"`body.{name}` must be an integer of at least 1", f"body.{name}")
+    return value
+
+
+def short(message: str) -> str:
+    """Cut a message to the contract's 200 bytes."""
+    encoded = message.encode()
+    return message if len(encoded) <= MESSAGE_BYTES else encoded[: MESSAGE_BYTES - 3].decode(errors="ignore") + "…"

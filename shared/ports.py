@@ -1,0 +1,218 @@
+"""The ports: what the services need from the world, as small protocols.
+
+Each method says what is atomic, what a repetition does, and which of `shared.core.errors` it raises. Every method may also raise Unavailable: then
+it is unknown whether the call took effect. Stores hand out and keep values, never shared objects.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from shared.core.ids import BatchRef, Space
+from shared.core.records import ApiKey, Batch, Chunk, File, Shard, Workers
+
+Clock = Callable[[], float]
+"""Unix seconds."""
+
+NewId = Callable[[str], str]
+"""A new id with this prefix; later ids sort after earlier ones."""
+
+
+class IdempotencyKey(msgspec.Struct, frozen=True):
+    """The caller's key of a create, and the hash of what it asked for."""
+
+    key: str
+    request_hash: str
+
+
+class Keys(Protocol):
+    """The API keys."""
+
+    def find(self, secret_hash: str) -> ApiKey:
+        """Give the key with this SHA-256; NotFound when there is none."""
+
+    def put(self, key: ApiKey) -> None:
+        """Keep a key; the same key again changes nothing."""
+
+
+class FileStore(Protocol):
+    """The records of files."""
+
+    def put(self, file: File) -> None:
+        """Keep a new record; Conflict when the id is taken."""
+
+    def get(self, space: Space, file_id: str) -> File:
+        """Give the record as last written; NotFound when this space has none."""
+
+    def update(self, space: Space, file_id: str, change: Callable[[File], File]) -> File:
+        """Apply a pure change to the latest record, atomically; `change` may run several times. NotFound; what `change` raises."""
+
+    def delete(self, space: Space, file_id: str) -> None:
+        """Remove the record unless a live batch holds it, atomically: Conflict then. NotFound when there is none."""
+
+    def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
+        """Give up to `limit` records after the id `after` in that order (which need not exist any more)."""
+
+
+class BatchStore(Protocol):
+    """The records of batches, with their idempotency keys."""
+
+    def create(self, batch: Batch, key: IdempotencyKey | None) -> Batch:
+        """Keep a new batch, mark its input file as held by it, and bind the key to it: all of it or nothing.
+
+        A key that is bound already gives back its batch where the request hash is the same, and Conflict where it is not.
+        NotFound when the input file is gone.
+        """
+
+    def get(self, ref: BatchRef) -> Batch:
+        """Give the record as last written; NotFound when this space has none."""
+
+    def update(self, ref: BatchRef, change: Callable[[Batch], Batch]) -> Batch:
+        """Apply a pure change to the latest record, atomically, and count the version up; `change` may run several times.
+
+        A change that returns its argument writes nothing. NotFound; what `change` raises.
+        """
+
+    def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File]) -> Batch:
+        """Apply the change that ends the batch, keep its result files and let its input go: all of it or nothing. As `update`."""
+
+    def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:
+        """Give up to `limit` batches older than the id `after`, newest first."""
+
+
+class OpenBatches(Protocol):
+    """The batches that have not ended, across organizations: for the sweep alone. May lag by seconds."""
+
+    def open(self) -> Iterator[BatchRef]:
+        """Give each batch that has not ended."""
+
+
+class Shards(Protocol):
+    """The shards of a batch, as the lifecycle sees them. Reads are as last written."""
+
+    def put(self, shards: Sequence[Shard]) -> None:
+        """Keep the shards that are not there yet; those that are stay as they are."""
+
+    def of(self, ref: BatchRef) -> list[Shard]:
+        """Give all shards of a batch, by index."""
+
+    def drain(self, shard: Shard) -> None:
+        """Stop a shard: an open one that nobody leases is closed, a leased one is marked draining. Idempotent."""
+
+    def reclaim(self, shard: Shard, at: float) -> bool:
+        """Take the lease of `shard.epoch` away (`shared.core.plan.stalled`); False when that epoch no longer holds it."""
+
+    def close(self, shard: Shard) -> None:
+        """Close the shard and bump its epoch, whatever its state: the fence. Afterwards no commit of it succeeds. Idempotent."""
+
+
+class ShardQueue(Protocol):
+    """The shards of one model revision, as a worker sees them."""
+
+    def open(self, revision: str) -> list[Shard]:
+        """Give its open shards (ready and leased), the most urgent first. May lag by a second."""
+
+    def lease(self, shard: Shard, owner: str, until: float) -> Shard:
+        """Lease a ready shard at the next epoch; Conflict when another was faster or it is closed. A repetition by the same owner wins."""
+
+    def renew(self, shard: Shard, until: float) -> Shard:
+        """Prolong the lease and give the record as it is now; Fenced when it is lost."""
+
+    def release(self, shard: Shard) -> None:
+        """Give the lease back, for another worker to take (a draining shard is closed). Nothing happens when it is lost."""
+
+
+class ChunkLog(Protocol):
+    """The committed chunks: what was answered."""
+
+    def commit(self, shard: Shard, chunk: Chunk) -> None:
+        """Commit a chunk in one transaction: {the shard is leased at `shard.epoch`; no chunk of that epoch and number exists; counters grow}.
+
+        The transaction takes `shard.bite` over and takes the stalls back; when the last line is answered the shard is done. Repeating the very same
+        commit is harmless within its epoch. Fenced when the lease is lost or the number is taken by another chunk.
+        """
+
+    def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:
+        """Give the committed chunk of that number, as last written, or None."""
+
+    def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
+        """Give the committed chunks of a batch, or of one of its shards."""
+
+
+class BlobInfo(msgspec.Struct, frozen=True):
+    """An object's size and ETag."""
+
+    size: int
+    etag: str
+
+
+class Blobs(Protocol):
+    """Objects of the bucket."""
+
+    def put(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str:
+        """Write an object and give its ETag. With `only_if_absent`: Conflict when there is one already."""
+
+    def get(self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None) -> bytes:
+        """Give the bytes from `start` to before `end`; NotFound; Conflict when the object has another ETag than `etag`."""
+
+    def stream(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
+        """Give the same bytes in pieces of about 1 MiB; NotFound."""
+
+    def stat(self, key: str) -> BlobInfo:
+        """Give size and ETag; NotFound."""
+
+    def delete(self, prefix: str) -> None:
+        """Remove every object whose key begins with `prefix`. Idempotent."""
+
+
+class Multipart(Protocol):
+    """Objects written in parts. All parts but the last have at least 5 MiB."""
+
+    def begin(self, key: str) -> str:
+        """Begin an upload and give its id."""
+
+    def part(self, key: str, upload: str, number: int, data: bytes) -> None:
+        """Write part `number` (from 1); again overwrites it."""
+
+    def copy(self, key: str, upload: str, number: int, *, source: str, start: int, end: int, etag: str) -> None:
+        """Write part `number` from the bytes of another object, inside the store; Conflict when its ETag is another."""
+
+    def complete(self, key: str, upload: str) -> BlobInfo:
+        """Make the object of all parts. Of an upload that is complete already, give the object; NotFound when there is neither."""
+
+    def abort(self, key: str, upload: str) -> None:
+        """Forget the upload and its parts. Idempotent."""
+
+
+class Workflow(Protocol):
+    """The executions of the lifecycle."""
+
+    def start(self, ref: BatchRef, generation: int) -> None:
+        """Start the execution `{batch id}-{generation}`; nothing happens when it was started before."""
+
+    def running(self, ref: BatchRef, generation: int) -> bool:
+        """Whether that execution runs now."""
+
+    def resume(self, token: str) -> None:
+        """Wake the state that waits with this token. A stale token is no error."""
+
+
+class Fleet(Protocol):
+    """Where workers run."""
+
+    def submit(self, revision: str, worker: str) -> str:
+        """Ask for one worker and give the job's id."""
+
+    def ended(self, jobs: Sequence[str]) -> set[str]:
+        """Give those of the jobs that have ended or are unknown."""
+
+
+class WorkerTable(Protocol):
+    """Which workers each revision has."""
+
+    def get(self, revision: str) -> Workers:
+        """Give the record as last written; an empty one when there is none."""
+
+    def update(self, revision: str, change: Callable[[Workers], Workers]) -> Workers:
+        """Apply a pure change to the latest record, atomically; `change` may run several times."""
