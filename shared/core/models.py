@@ -56,7 +56,7 @@ class Registry(Mapping[str, Model]):
         return cls(msgspec.json.decode(text, type=tuple[Model, ...]))
 
     def revision(self, revision: str) -> Model:
-        """The model with that revision, or KeyError."""
+        """Give the model with that revision, or KeyError."""
         return self._by_revision[revision]
 
     def __getitem__(self, name: str) -> Model:

@@ -4,17 +4,17 @@ from shared.core.ids import BatchRef
 
 
 def file(org: str, file_id: str) -> str:
-    """The bytes of a file, input or result."""
+    """Name the bytes of a file, input or result."""
     return f"orgs/{org}/files/{file_id}"
 
 
 def scan(org: str, file_id: str) -> str:
-    """The scan of an input file (`shared.core.scan`)."""
+    """Name the scan of an input file (`shared.core.scan`)."""
     return f"orgs/{org}/scans/{file_id}"
 
 
 def batch(ref: BatchRef) -> str:
-    """The prefix of everything that a batch keeps while it lives."""
+    """Name the prefix of everything that a batch keeps while it lives."""
     return f"orgs/{ref.org}/batches/{ref.id}/"
 
 
@@ -24,12 +24,17 @@ def errors(ref: BatchRef) -> str:
 
 
 def plan(ref: BatchRef, shard: int) -> str:
-    """The plan of one shard (`shared.core.plan`)."""
-    return f"{batch(ref)}plan/{shard:06d}"
+    """Name the plan of one shard (`shared.core.plan`)."""
+    return f"{plans(ref)}{shard:06d}"
+
+
+def plans(ref: BatchRef) -> str:
+    """Name the prefix of the batch's plans."""
+    return f"{batch(ref)}plan/"
 
 
 def chunks(ref: BatchRef) -> str:
-    """The prefix of the batch's chunks."""
+    """Name the prefix of the batch's chunks."""
     return f"{batch(ref)}chunks/"
 
 

@@ -81,7 +81,7 @@ def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[l
 
 
 def shard(batch: Batch, revision: str, index: int, lines: int) -> Shard:
-    """Give the record of a new shard."""
+    """Give the record of a new shard; closed from the start when the batch has been ended meanwhile."""
     return Shard(
         org=batch.org,
         contract=batch.contract,
@@ -90,6 +90,7 @@ def shard(batch: Batch, revision: str, index: int, lines: int) -> Shard:
         revision=revision,
         lines=lines,
         rank=rank(batch, index),
+        state=ShardState.CLOSED if batch.ending else ShardState.READY,
     )
 
 

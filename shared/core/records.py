@@ -110,7 +110,6 @@ class Cursor(Record, frozen=True, kw_only=True):
         part: The number of the next part, from 1.
         piece: The index of the next piece of the file that no part holds yet (`shared.core.merge.pieces`).
         offset: How many bytes of that piece are in earlier parts.
-        written: How many bytes of the file are in earlier parts.
         output_bytes: The output file's size, once written.
         error_bytes: The error file's size, once written.
 
@@ -121,7 +120,6 @@ class Cursor(Record, frozen=True, kw_only=True):
     part: int = 1
     piece: int = 0
     offset: int = 0
-    written: int = 0
     output_bytes: int = 0
     error_bytes: int = 0
 
@@ -136,7 +134,7 @@ class Batch(Record, frozen=True, kw_only=True):
         ending: How it ends, once that is decided.
         shards: How many shards the plan has, once planned.
         counts: `total` from the scan on; the rest final in a terminal state (before, the shards know).
-        errors: The first errors; all of them are at `shared.core.paths.errors(ref)`, `errors_total` says how many.
+        errors: The first few errors; all of them are at `shared.core.paths.errors(ref)`, `errors_total` says how many.
         drain_until: When Drain stops waiting for leases to be given back.
 
     """

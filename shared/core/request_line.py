@@ -53,13 +53,24 @@ _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "functio
 
 
 class LineError(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Why a line is refused. `line` is physical, from 1; `custom_id` where it could be read."""
+    """Why a line is refused.
+
+    Attributes:
+        line: Its physical number, from 1.
+        code: A code of the HTTP contract.
+        message: One sentence of at most `MESSAGE_BYTES`.
+        param: The field at fault.
+        custom_id: The line's name, where it could be read.
+        url: The endpoint whose rules the body broke; in a batch of another endpoint the url is what is wrong.
+
+    """
 
     line: int
     code: str
     message: str
     param: str | None = None
     custom_id: str | None = None
+    url: str | None = None
 
 
 class RequestLine(msgspec.Struct, frozen=True):
@@ -80,13 +91,16 @@ class Limits(msgspec.Struct, frozen=True):
     custom_id_chars: int = 512
 
 
-class _Bad(Exception):
+NO_LIMITS = Limits()
+
+
+class _Bad(Exception):  # noqa: N818 - it never leaves this module
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.error = (code, message, param)
 
 
-def parse(raw: bytes, line: int, limits: Limits = Limits()) -> RequestLine | LineError:
+def parse(raw: bytes, line: int, limits: Limits = NO_LIMITS) -> RequestLine | LineError:
     """Read one line (without its newline). The first thing wrong with it is its error."""
     value: dict[str, Any] = {}
     try:
@@ -95,7 +109,14 @@ def parse(raw: bytes, line: int, limits: Limits = Limits()) -> RequestLine | Lin
     except _Bad as bad:
         code, message, param = bad.error
         custom_id = value.get("custom_id")
-        return LineError(line, code, short(message), param, custom_id if isinstance(custom_id, str) else None)
+        return LineError(
+            line,
+            code,
+            short(message),
+            param,
+            custom_id if isinstance(custom_id, str) else None,
+            value["url"] if param and param.startswith("body.") else None,
+        )
 
 
 def _object(raw: bytes) -> dict[str, Any]:

@@ -1,10 +1,10 @@
-"""The scan of an input file: one pass over its bytes as they stream by.
+r"""The scan of an input file: one pass over its bytes as they stream by.
 
 A scan knows bytes and lines, not the batch. It yields an index of the file: for each line where it is and what Validate and Plan need to
 know of it, or the error that stands on its own. What depends on the batch (endpoint, model, limits of the contract) is judged from the index, so
 that the file is never read again for it.
 
-Rules of lines: split on `\\n` only; a trailing `\\r` and a UTF-8 byte order mark at the start are dropped; blank lines are skipped; line numbers are
+Rules of lines: split on `\n` only; a trailing `\r` and a UTF-8 byte order mark at the start are dropped; blank lines are skipped; line numbers are
 physical, from 1. Bytes that are not UTF-8 refuse the file, since they mean a wrong encoding rather than a bad line.
 
 The index is a sequence of frames, each a 4-byte big-endian length and that many bytes of MessagePack: a list of `Entry` and `LineError`.
@@ -16,10 +16,11 @@ from zlib import crc32
 import msgspec
 
 from shared.core.errors import Refused
-from shared.core.request_line import LineError, Limits, RequestLine, parse
+from shared.core.request_line import Limits, LineError, RequestLine, parse
 from shared.core.seen import SeenIds
 
 FRAME_LINES = 512
+HEADER_BYTES = 4
 PREFIX_BYTES = (256, 1024, 4096)
 _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\v\f"
@@ -159,7 +160,7 @@ class Scanner:
     def _flush(self) -> bytes:
         body = self._encoder.encode(self._frame)
         self._frame.clear()
-        return len(body).to_bytes(4, "big") + body
+        return len(body).to_bytes(HEADER_BYTES, "big") + body
 
 
 def _check_encoding(raw: bytes, line: int) -> None:
@@ -182,6 +183,10 @@ def _prefixes(raw: bytes) -> tuple[int, ...]:
     return tuple(hashes)
 
 
+def _frame_bytes(pending: bytearray) -> int:
+    return HEADER_BYTES + int.from_bytes(pending[:HEADER_BYTES], "big")
+
+
 _FRAME = msgspec.msgpack.Decoder(list[Entry | LineError])
 
 
@@ -190,6 +195,6 @@ def entries(chunks: Iterable[bytes]) -> Iterator[Entry | LineError]:
     pending = bytearray()
     for chunk in chunks:
         pending += chunk
-        while len(pending) >= 4 and len(pending) >= (size := 4 + int.from_bytes(pending[:4], "big")):
-            yield from _FRAME.decode(bytes(pending[4:size]))
+        while len(pending) >= HEADER_BYTES and len(pending) >= (size := _frame_bytes(pending)):
+            yield from _FRAME.decode(bytes(pending[HEADER_BYTES:size]))
             del pending[:size]

@@ -1,0 +1,207 @@
+"""Finalize: after the fence, committed chunks and rows for unanswered lines become the result files, and the batch ends.
+
+It is a loop of short steps. Each step writes one part (or a whole small file) and only then moves the saved cursor; a step that is repeated, by a
+retry or by a second invocation at the same time, writes the same bytes to the same place. Parts of the files that are large in themselves are copied
+inside the store. The memory is that of one part.
+"""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from shared.core import ids, lifecycle, merge, paths, plan
+from shared.core.errors import Conflict, NotFound
+from shared.core.ids import BatchRef
+from shared.core.merge import Piece, Stored
+from shared.core.records import Batch, Chunk, Cursor, Ending, File, Shard
+from shared.core.window import Timing
+from shared.ports import BatchStore, Blobs, ChunkLog, Clock, Multipart, Shards
+
+RESULT_LIFETIME = 30 * 86400
+COPY_BYTES = 1 << 30  # of one server-side copy; S3 allows 5 GiB
+_PHASES = {"output": "error", "error": "done"}
+
+
+class Finalizer:
+    """The Finalize state."""
+
+    def __init__(
+        self,
+        *,
+        batches: BatchStore,
+        shards: Shards,
+        chunks: ChunkLog,
+        blobs: Blobs,
+        multipart: Multipart,
+        clock: Clock,
+        timing: Timing,
+    ) -> None:
+        self._batches = batches
+        self._shards = shards
+        self._chunks = chunks
+        self._blobs = blobs
+        self._multipart = multipart
+        self._clock = clock
+        self._timing = timing
+
+    def finalize(self, ref: BatchRef, *, until: float) -> Batch:
+        """Write result files until they are done or the clock passes `until`; give the batch, terminal once it is published."""
+        batch = self._batches.get(ref)
+        if not lifecycle.is_terminal(batch):
+            shards, chunks = self._shards.of(ref), list(self._chunks.of(ref))
+            batch = self._write(batch, shards, chunks, until)
+            if batch.cursor.phase == "done" and not lifecycle.is_terminal(batch):
+                batch = self._publish(batch, shards, chunks)
+        if lifecycle.is_terminal(batch):
+            self._sweep(ref)
+        return batch
+
+    def _write(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk], until: float) -> Batch:
+        while not lifecycle.is_terminal(batch) and batch.cursor.phase != "done" and self._clock() < until:
+            pieces = list(merge.pieces(shards, chunks, batch.cursor.phase))
+            try:
+                batch = self._moved(batch, self._step(batch, pieces))
+            except (Conflict, NotFound):
+                # Another invocation may have finished the file, or the batch, under our hands: then its place is where we go on.
+                latest = self._batches.get(batch.ref)
+                if latest.cursor == batch.cursor and not lifecycle.is_terminal(latest):
+                    raise
+                batch = latest
+        return batch
+
+    def _moved(self, batch: Batch, cursor: Cursor) -> Batch:
+        """Save the cursor, unless another invocation has moved it meanwhile: then its place is where we go on."""
+        seen = batch.cursor
+
+        def change(latest: Batch) -> Batch:
+            return latest if latest.cursor != seen else msgspec.structs.replace(latest, cursor=cursor)
+
+        return self._batches.update(batch.ref, change)
+
+    def _step(self, batch: Batch, pieces: Sequence[Piece]) -> Cursor:
+        cursor = batch.cursor
+        size = merge.part_bytes(pieces)
+        key = paths.file(batch.org, _file_id(batch, cursor.phase))
+        head = _copyable(pieces, cursor, size)
+        data, after = (b"", cursor) if head else self._gather(batch, pieces, cursor, size)
+        at_end = not head and after.piece >= len(pieces)
+        if cursor.upload_id is None:
+            if at_end:
+                if data:
+                    self._blobs.put(key, data)
+                return _next_phase(cursor, len(data))
+            # Saved before the first part: should we die in between, the upload is one that the bucket's lifecycle removes.
+            return msgspec.structs.replace(cursor, upload_id=self._multipart.begin(key))
+        if head:
+            end = min(head.start + head.length, head.start + cursor.offset + COPY_BYTES)
+            start = head.start + cursor.offset
+            self._multipart.copy(
+                key, cursor.upload_id, cursor.part, source=head.key, start=start, end=end, etag=head.etag
+            )
+            return _after_copy(cursor, head, end - start)
+        if data:
+            self._part(key, cursor.upload_id, cursor.part, data, last=at_end)
+        if at_end:
+            return _next_phase(cursor, self._multipart.complete(key, cursor.upload_id).size)
+        return msgspec.structs.replace(after, part=cursor.part + 1)
+
+    def _part(self, key: str, upload: str, number: int, data: bytes, *, last: bool) -> None:
+        try:
+            self._multipart.part(key, upload, number, data)
+        except NotFound:
+            if not last:
+                raise
+            # An earlier call completed the upload and died before it could say so: completing again will tell.
+
+    def _gather(self, batch: Batch, pieces: Sequence[Piece], cursor: Cursor, size: int) -> tuple[bytes, Cursor]:
+        """Read pieces from the cursor on until a part is full; give it and the cursor behind it."""
+        data = bytearray()
+        index, offset = cursor.piece, cursor.offset
+        for piece in islice(pieces, cursor.piece, None):
+            room = size - len(data)
+            if isinstance(piece, Stored):
+                end = min(piece.length, offset + room)
+                data += self._blobs.get(piece.key, piece.start + offset, piece.start + end, etag=piece.etag)
+                whole = end == piece.length
+            else:
+                rows = self._rows(batch, piece)
+                end = min(len(rows), offset + room)
+                data += rows[offset:end]
+                whole = end == len(rows)
+            index, offset = (index + 1, 0) if whole else (index, end)
+            if len(data) >= size:
+                break
+        return bytes(data), msgspec.structs.replace(cursor, piece=index, offset=offset)
+
+    def _rows(self, batch: Batch, piece: merge.Unanswered) -> bytes:
+        shard = plan.decode(self._blobs.get(paths.plan(batch.ref, piece.shard)))
+        return merge.rows(shard, piece, batch.ending or Ending.FAILED)
+
+    def _publish(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk]) -> Batch:
+        totals = merge.totals(batch, shards, chunks)
+        output = self._file(batch, "output", batch.cursor.output_bytes)
+        error = self._file(batch, "error", batch.cursor.error_bytes)
+
+        def change(latest: Batch) -> Batch:
+            if lifecycle.is_terminal(latest):
+                return latest
+            done = msgspec.structs.replace(
+                latest,
+                counts=totals.counts,
+                usage=totals.usage,
+                output_file_id=output and output.id,
+                error_file_id=error and error.id,
+            )
+            return lifecycle.advance(done, lifecycle.PUBLISH[latest.ending or Ending.FAILED], int(self._clock()))
+
+        return self._batches.finish(batch.ref, change, [file for file in (output, error) if file is not None])
+
+    def _file(self, batch: Batch, phase: str, size: int) -> File | None:
+        if not size:
+            return None
+        now = int(self._clock())
+        return File(
+            id=_file_id(batch, phase),
+            org=batch.org,
+            contract=batch.contract,
+            bytes=size,
+            filename=f"{batch.id}_{phase}.jsonl",
+            purpose="batch_output",
+            created_at=now,
+            expires_at=now + self._timing.seconds(RESULT_LIFETIME),
+            source_batch=batch.id,
+        )
+
+    def _sweep(self, ref: BatchRef) -> None:
+        """Remove what only the run needed. A chunk that a zombie writes later is read by nobody."""
+        self._blobs.delete(paths.plans(ref))
+        self._blobs.delete(paths.chunks(ref))
+
+
+def _file_id(batch: Batch, phase: str) -> str:
+    at = batch.finalizing_at or batch.cancelling_at or batch.created_at
+    return ids.derived(ids.FILE, at, str(batch.ref), phase)
+
+
+def _copyable(pieces: Sequence[Piece], cursor: Cursor, size: int) -> Stored | None:
+    """Give the piece at the cursor when what is left of it is worth a part of its own."""
+    if cursor.piece < len(pieces):
+        piece = pieces[cursor.piece]
+        if isinstance(piece, Stored) and piece.length - cursor.offset >= size:
+            return piece
+    return None
+
+
+def _after_copy(cursor: Cursor, piece: Stored, copied: int) -> Cursor:
+    offset = cursor.offset + copied
+    index, offset = (cursor.piece + 1, 0) if offset == piece.length else (cursor.piece, offset)
+    return msgspec.structs.replace(cursor, piece=index, offset=offset, part=cursor.part + 1)
+
+
+def _next_phase(cursor: Cursor, size: int) -> Cursor:
+    return Cursor(
+        phase=_PHASES[cursor.phase],
+        output_bytes=size if cursor.phase == "output" else cursor.output_bytes,
+        error_bytes=size if cursor.phase == "error" else cursor.error_bytes,
+    )

@@ -1,0 +1,230 @@
+"""The states of the lifecycle between Validate and Finalize. Each may run twice: the second time it changes nothing.
+
+Every state reads the batch first and falls through when its work is done, so that an execution that starts over (a new generation after a
+failure) walks the same way to where the last one stopped.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from itertools import islice
+
+import msgspec
+
+from shared.core import lifecycle, paths, plan, scan
+from shared.core.ids import BatchRef
+from shared.core.lifecycle import Event
+from shared.core.models import Registry
+from shared.core.plan import PlanLine, ShardPlan, ShardSize
+from shared.core.records import Batch, BatchError, Shard, ShardState
+from shared.core.scan import Entry
+from shared.core.window import DRAIN, Timing
+from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
+from shared.services.fleet import FleetService
+
+PUT_SHARDS = 100
+ROUNDS = 1000
+"""Looks of Reconcile after which the next generation goes on: about 12 history events each, of the 25,000 that an execution may have."""
+
+
+class Next(StrEnum):
+    """Where an execution goes from here; the choices of the state machine."""
+
+    ADMIT = "admit"
+    RUN = "run"
+    DRAIN = "drain"
+    CLOSE = "close"
+    FINALIZE = "finalize"
+    NOTIFY = "notify"
+    END = "end"
+
+
+class Pipeline:
+    """Admit, Plan, Run, Reconcile, Drain, Close and Fail."""
+
+    def __init__(
+        self,
+        *,
+        batches: BatchStore,
+        shards: Shards,
+        blobs: Blobs,
+        workflow: Workflow,
+        fleet: FleetService,
+        registry: Registry,
+        clock: Clock,
+        timing: Timing,
+        shard_size: ShardSize,
+    ) -> None:
+        self._batches = batches
+        self._shards = shards
+        self._blobs = blobs
+        self._workflow = workflow
+        self._fleet = fleet
+        self._registry = registry
+        self._clock = clock
+        self._timing = timing
+        self._shard_size = shard_size
+
+    def tick(self, batch: Batch) -> int:
+        """Give the seconds that a waiting state sleeps before it looks again by itself."""
+        return self._timing.tick(self._clock(), batch.expires_at)
+
+    def admit(self, ref: BatchRef) -> Batch:
+        """Let a validated batch in, or expire it when its deadline has passed already."""
+        now = int(self._clock())
+
+        def change(batch: Batch) -> Batch:
+            if batch.ending is not None or lifecycle.is_terminal(batch):
+                return batch
+            return lifecycle.advance(batch, Event.EXPIRE if now >= batch.expires_at else Event.ADMIT, now)
+
+        return self._batches.update(ref, change)
+
+    def plan(self, ref: BatchRef) -> Batch:
+        """Cut the file into shards. Of a batch that was ended meanwhile they are closed from the start: its lines still need their rows."""
+        batch = self._batches.get(ref)
+        if lifecycle.is_terminal(batch) or batch.shards is not None:
+            return batch
+        if batch.model is None or batch.revision is None:
+            raise AssertionError(f"{ref} was not validated")
+        index = scan.entries(self._blobs.stream(paths.scan(ref.org, batch.input_file_id)))
+        lines = (item for item in index if isinstance(item, Entry))
+        cap = self._registry[batch.model].max_output
+        count = self._put_shards(batch, batch.revision, plan.cut(lines, self._shard_size, cap))
+        return self._batches.update(ref, lambda batch: msgspec.structs.replace(batch, shards=count))
+
+    def _put_shards(self, batch: Batch, revision: str, cuts: Iterable[list[PlanLine]]) -> int:
+        count = 0
+        while cut := list(islice(cuts, PUT_SHARDS)):
+            records = []
+            for lines in cut:
+                shard = plan.shard(batch, revision, count, len(lines))
+                self._blobs.put(paths.plan(batch.ref, count), plan.encode(_shard_plan(batch, lines)))
+                records.append(shard)
+                count += 1
+            self._shards.put(records)  # only now: a worker that sees a shard finds its plan
+        return count
+
+    def run(self, ref: BatchRef, token: str) -> None:
+        """Store the token, then look: whoever makes the run end afterwards finds the token, whoever did so before is seen here."""
+        batch = self._batches.update(ref, lambda batch: msgspec.structs.replace(batch, token=token))
+        left = self._unanswered(ref)
+        if self._is_over(batch, left):
+            self._workflow.resume(token)
+        elif batch.revision is not None:
+            self._fleet.ensure(batch.revision, known=len(left))
+
+    def wake(self, ref: BatchRef) -> None:
+        """Wake the batch's Run when every line has its row. For workers, after the commit that made a shard done."""
+        if not self._unanswered(ref):
+            token = self._batches.get(ref).token
+            if token is not None:
+                self._workflow.resume(token)
+
+    def reconcile(self, ref: BatchRef, rounds: int) -> tuple[Batch, Next]:
+        """Look at a running batch: end the run when it is over, otherwise take lapsed leases back and ask for workers.
+
+        `rounds` counts the looks of this execution: a very long run continues in a new one, before its history is full.
+        """
+        batch = self._batches.get(ref)
+        if lifecycle.is_terminal(batch):
+            return batch, Next.END
+        left = self._unanswered(ref)
+        if self._is_over(batch, left):
+            event = Event.EXPIRE if left else Event.DRAIN
+            return self._batches.update(ref, lambda batch: self._ended(batch, event)), Next.DRAIN
+        self._fleet.reclaim(left)
+        if batch.revision is not None:
+            self._fleet.ensure(batch.revision, known=len(left))
+        if rounds >= ROUNDS:
+            self.restart(batch)
+            return batch, Next.END
+        return batch, Next.RUN
+
+    def _ended(self, batch: Batch, event: Event) -> Batch:
+        if batch.ending is not None or lifecycle.is_terminal(batch):
+            return batch
+        return lifecycle.advance(batch, event, int(self._clock()))
+
+    def drain(self, ref: BatchRef) -> tuple[Batch, Next]:
+        """Stop the leasing, and say whether to wait for workers to give their leases back: they commit what is finished first."""
+        now = int(self._clock())
+        batch = self._batches.update(
+            ref,
+            lambda batch: (
+                batch if batch.drain_until is not None else msgspec.structs.replace(batch, drain_until=now + DRAIN)
+            ),
+        )
+        for shard in self._shards.of(ref):
+            if shard.state in {ShardState.READY, ShardState.LEASED} and not shard.draining:
+                self._shards.drain(shard)
+        leased = any(shard.state is ShardState.LEASED for shard in self._shards.of(ref))
+        over = batch.drain_until is None or now >= batch.drain_until
+        return batch, Next.DRAIN if leased and not over else Next.CLOSE
+
+    def close(self, ref: BatchRef) -> Batch:
+        """Raise the fence: no commit succeeds afterwards. Shards that are done have taken their last one already."""
+        for shard in self._shards.of(ref):
+            if shard.state is not ShardState.DONE:
+                self._shards.close(shard)
+        return self._batches.get(ref)
+
+    def fail(self, ref: BatchRef) -> tuple[Batch, Next]:
+        """End a batch that the system could not go on with. What was committed is still delivered; an unplanned batch has nothing to deliver."""
+        now = int(self._clock())
+        batch = self._batches.get(ref)
+        if lifecycle.is_terminal(batch):
+            return batch, Next.END
+        if batch.shards is not None:
+            return self._batches.update(ref, lambda batch: self._faulted(batch, now)), Next.DRAIN
+        return self._batches.finish(ref, lambda batch: self._rejected(batch, now), ()), Next.NOTIFY
+
+    def _faulted(self, batch: Batch, now: int) -> Batch:
+        return batch if lifecycle.is_terminal(batch) else lifecycle.advance(batch, Event.FAULT, now)
+
+    def _rejected(self, batch: Batch, now: int) -> Batch:
+        if lifecycle.is_terminal(batch):
+            return batch
+        message = "The batch could not be started because of an internal error. Nothing ran; create it again."
+        batch = msgspec.structs.replace(
+            batch, errors=(BatchError(code="server_error", message=message),), errors_total=1
+        )
+        if batch.ending is not None:
+            return lifecycle.advance(batch, lifecycle.PUBLISH[batch.ending], now)
+        return lifecycle.advance(batch, Event.REJECT, now)
+
+    def revive(self, ref: BatchRef) -> None:
+        """Make sure that an execution drives the batch: start the one that is missing, or the next after one that failed."""
+        batch = self._batches.get(ref)
+        if lifecycle.is_terminal(batch) or self._workflow.running(ref, batch.generation):
+            return
+        self._workflow.start(ref, batch.generation)
+        if not self._workflow.running(ref, batch.generation):  # it had run, and ended without ending the batch
+            self.restart(batch)
+
+    def restart(self, batch: Batch) -> None:
+        """Let the next generation of executions drive the batch; of several callers, one starts it."""
+
+        def change(latest: Batch) -> Batch:
+            if latest.generation != batch.generation:
+                return latest
+            return msgspec.structs.replace(latest, generation=latest.generation + 1)
+
+        latest = self._batches.update(batch.ref, change)
+        self._workflow.start(latest.ref, latest.generation)
+
+    def _unanswered(self, ref: BatchRef) -> list[Shard]:
+        return [shard for shard in self._shards.of(ref) if shard.answered < shard.lines]
+
+    def _is_over(self, batch: Batch, left: list[Shard]) -> bool:
+        return not left or batch.ending is not None or self._clock() >= batch.expires_at
+
+
+def _shard_plan(batch: Batch, lines: list[PlanLine]) -> ShardPlan:
+    return ShardPlan(
+        batch=batch.id,
+        org=batch.org,
+        contract=batch.contract,
+        input_key=paths.file(batch.org, batch.input_file_id),
+        endpoint=batch.endpoint,
+        lines=lines,
+    )
