@@ -1,0 +1,114 @@
+"""The settings of the entry points: one frozen class each, read from the environment and written to it.
+
+What writes an environment (the CDK stack, the local stack) and what reads it (a Lambda, a worker) share the class, so that no name is spelled twice.
+Every variable is `SLACKWATER_` and the field's name in capitals. `from_env` raises `msgspec.ValidationError` naming what is missing or malformed.
+"""
+
+from collections.abc import Mapping
+from typing import Self
+
+import msgspec
+
+PREFIX = "SLACKWATER_"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What every entry point needs.
+
+    Attributes:
+        bucket: The bucket of files, plans and chunks.
+        table_prefix: What the names of the tables begin with.
+        models_file: The path of the models file.
+        region: The AWS region.
+        endpoint_url: Where AWS is, when it is not AWS: the local stack's address.
+
+    """
+
+    bucket: str
+    table_prefix: str
+    models_file: str
+    region: str
+    endpoint_url: str | None = None
+
+    @classmethod
+    def from_env(cls, env: Mapping[str, str]) -> Self:
+        """Read the settings from an environment."""
+        names = {field.name: PREFIX + field.name.upper() for field in msgspec.structs.fields(cls)}
+        return msgspec.convert({field: env[name] for field, name in names.items() if name in env}, cls, strict=False)
+
+    def to_env(self) -> dict[str, str]:
+        """Give the environment that `from_env` reads these settings from."""
+        values = msgspec.structs.asdict(self)
+        return {PREFIX + name.upper(): str(value) for name, value in values.items() if value is not None}
+
+
+class ApiSettings(Settings, frozen=True, kw_only=True):
+    """What the API needs besides.
+
+    Attributes:
+        state_machine_arn: The lifecycle.
+        mounts: The contracts and their path prefixes, `name=/prefix`, separated by commas.
+        time_scale: How many times faster windows and waits pass.
+
+    """
+
+    state_machine_arn: str
+    mounts: str = "openai=/v1"
+    time_scale: float = 1.0
+
+    @property
+    def prefixes(self) -> dict[str, str]:
+        """The path prefix of each contract that is mounted."""
+        return dict(mount.split("=", 1) for mount in self.mounts.split(","))
+
+
+class TaskSettings(Settings, frozen=True, kw_only=True):
+    """What the task states need besides.
+
+    Attributes:
+        state_machine_arn: The lifecycle.
+        job_queue: The AWS Batch queue of the workers.
+        job_definition: What the job definitions of the workers are called, an engine each: `<job_definition>-<engine>`.
+        max_workers: The most workers of one revision at a time.
+        shard_lines: The most lines of a shard.
+        time_scale: How many times faster windows and waits pass.
+
+    """
+
+    state_machine_arn: str
+    job_queue: str
+    job_definition: str
+    max_workers: int = 8
+    shard_lines: int = 1000
+    time_scale: float = 1.0
+
+
+class WorkerSettings(Settings, frozen=True, kw_only=True):
+    """What a worker needs besides.
+
+    Attributes:
+        revision: The model revision that it serves.
+        worker: Its name in the worker table.
+        state_machine_arn: The lifecycle, to wake a batch that is done.
+        state_dir: Where models and engine logs are.
+        engine_python: The Python of the engine's environment; without one the engine runs in the worker's own.
+        engine_cpu: Whether the engine runs on the CPU.
+        lease_seconds: How long a lease lasts that nobody renews.
+        heartbeat_seconds: How often leases are renewed.
+        idle_seconds: How long a worker without work waits for some before it exits.
+        row_seconds: The longest that one request may take.
+        chunk_seconds: How long finished rows wait for more, before they are committed.
+
+    """
+
+    revision: str
+    worker: str
+    state_machine_arn: str
+    state_dir: str
+    engine_python: str | None = None
+    engine_cpu: bool = False
+    lease_seconds: float = 60.0
+    heartbeat_seconds: float = 15.0
+    idle_seconds: float = 120.0
+    row_seconds: float = 3600.0
+    chunk_seconds: float = 10.0
