@@ -24,6 +24,9 @@ class Contract:
         file_suffix: What the name of an uploaded file must end with.
         input_lifetime: Seconds until an unused input file expires.
         result_lifetime: Seconds until a result file expires.
+        expires_after: The least and the most seconds that a caller may ask a file to live.
+        write_scopes: The scopes that a key needs, all of them, to change anything.
+        read_scopes: The scopes of which a key needs one to read.
 
     """
 
@@ -37,3 +40,6 @@ class Contract:
     file_suffix: str = ".jsonl"
     input_lifetime: int = 30 * 86400
     result_lifetime: int = 30 * 86400
+    expires_after: tuple[int, int] = (3600, 30 * 86400)
+    write_scopes: frozenset[str] = frozenset({"batch:write"})
+    read_scopes: frozenset[str] = frozenset({"batch:read", "batch:write"})

@@ -4,6 +4,7 @@ New ids come from outside (`shared.ports.NewId`); here are only the ids that fol
 under which stores keep things. A reference begins with the organization: nothing can be looked up without it.
 """
 
+import re
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ FILE = "file-"
 BATCH = "batch_"
 REQUEST = "req_"
 ROW = "batch_req_"
+
+_TAIL = re.compile(r"[0-9A-Za-z_-]{1,64}")
 
 
 class Space(NamedTuple):
@@ -45,6 +48,11 @@ class BatchRef(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.org}/{self.contract}/{self.id}"
+
+
+def could_be(prefix: str, text: str) -> bool:
+    """Whether `text` has the form of an id: what has not is nobody's, and stores are not asked for it."""
+    return text.startswith(prefix) and _TAIL.fullmatch(text, len(prefix)) is not None
 
 
 def derived(prefix: str, at: int, *names: str) -> str:

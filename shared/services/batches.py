@@ -1,0 +1,158 @@
+"""Batches, as callers create, read and cancel them. What happens to a batch in between is the lifecycle's.
+
+A create is its record: once that is kept the batch exists, and an execution that could not be started at once is started by the sweep.
+"""
+
+from contextlib import suppress
+
+from shared.core import batch_request, ids, lifecycle
+from shared.core.batch_request import BatchRequest
+from shared.core.contract import Contract
+from shared.core.errors import Conflict, Illegal, NotFound, Refused, Unavailable
+from shared.core.ids import BatchRef, Space
+from shared.core.lifecycle import Event
+from shared.core.records import Batch, Counts, Status
+from shared.core.window import Timing
+from shared.ports import BatchStore, Clock, IdempotencyKey, NewId, Workflow
+from shared.services import page
+from shared.services.files import Files
+from shared.services.intake import INPUT
+from shared.services.page import Page
+from shared.services.progress import Progress
+
+KEY_BYTES = 256
+GONE = f"{ids.FILE}{'0' * 26}"
+"""An id that no file has."""
+
+
+class Batches:
+    """The batches of every space."""
+
+    def __init__(
+        self,
+        *,
+        store: BatchStore,
+        files: Files,
+        progress: Progress,
+        workflow: Workflow,
+        timing: Timing,
+        clock: Clock,
+        new_id: NewId,
+    ) -> None:
+        self._store = store
+        self._files = files
+        self._progress = progress
+        self._workflow = workflow
+        self._timing = timing
+        self._clock = clock
+        self._new_id = new_id
+
+    def create(self, space: Space, contract: Contract, body: dict[str, object], key: str | None = None) -> Batch:
+        """Create a batch from the decoded body of a request; under a key that is bound already, give the batch that it made.
+
+        NotFound when there is no such input file. Refused when the body or the key breaks a rule of the contract, and
+        `idempotency_key_reused` when the key made another batch. A create that raises has not used its key up.
+        """
+        request = batch_request.read(body, contract)
+        binding = None if key is None else IdempotencyKey(_checked(key), request.fingerprint(contract))
+        batch = self._keep(self._draft(space, contract, request, binding), binding)
+        if batch.status is Status.VALIDATING:
+            with suppress(Unavailable):
+                self._workflow.start(batch.ref, batch.generation)
+        return self._progress.of(batch)
+
+    def get(self, ref: BatchRef) -> Batch:
+        """Give a batch with all that is shown of it; NotFound."""
+        return self._progress.errors(self._progress.of(self._record(ref)))
+
+    def page(self, space: Space, *, after: str | None, limit: int) -> Page[Batch]:
+        """Give `limit` batches older than the batch `after`, newest first. Refused `invalid_request` when `after` is unknown."""
+        if after is not None:
+            self._check_cursor(space, after)
+        found = page.fill(
+            lambda after, limit: self._store.page(space, after=after, limit=limit), after, limit, lambda _: True
+        )
+        return Page([self._progress.of(batch) for batch in found.items], found.has_more)
+
+    def cancel(self, ref: BatchRef) -> Batch:
+        """Let no more of a batch run; what is finished is still delivered. Again, it changes nothing.
+
+        NotFound; Refused `batch_not_cancellable` when the batch has ended otherwise.
+        """
+        at = int(self._clock())
+
+        def change(batch: Batch) -> Batch:
+            return batch if batch.status is Status.CANCELLED else lifecycle.advance(batch, Event.CANCEL, at)
+
+        self._record(ref)
+        try:
+            batch = self._store.update(ref, change)
+        except Illegal as illegal:
+            raise Refused("batch_not_cancellable", f"The batch cannot be cancelled: {illegal}.") from None
+        if batch.token is not None and not lifecycle.is_terminal(batch):
+            with suppress(Unavailable):  # whoever waits with the token looks again by himself
+                self._workflow.resume(batch.token)
+        return self._progress.of(batch)
+
+    def _draft(self, space: Space, contract: Contract, request: BatchRequest, binding: IdempotencyKey | None) -> Batch:
+        now = int(self._clock())
+        total = 0
+        file_id = request.input_file_id
+        try:
+            total = self._input(space, file_id)
+        except NotFound:
+            if binding is None:
+                raise
+            # The key may have made a batch of it while it was there. Without such a batch the store finds no input either.
+            file_id = GONE
+        return Batch(
+            id=self._new_id(ids.BATCH),
+            org=space.org,
+            contract=space.contract,
+            endpoint=request.endpoint,
+            input_file_id=file_id,
+            completion_window=request.completion_window,
+            created_at=now,
+            expires_at=now + self._timing.seconds(contract.windows[request.completion_window]),
+            status=Status.VALIDATING,
+            metadata=request.metadata,
+            counts=Counts(total=total),
+        )
+
+    def _input(self, space: Space, file_id: str) -> int:
+        file = self._files.get(space, file_id)
+        if file.purpose != INPUT:
+            message = f"The input file must have the purpose {INPUT!r}; this one has {file.purpose!r}."
+            raise Refused("invalid_request", message, param="input_file_id")
+        return file.requests or 0
+
+    def _keep(self, batch: Batch, binding: IdempotencyKey | None) -> Batch:
+        try:
+            return self._store.create(batch, binding)
+        except Conflict:
+            message = "This Idempotency-Key made a batch of another request. Use a new key for a new batch."
+            raise Refused("idempotency_key_reused", message, param="Idempotency-Key") from None
+        except Unavailable as unavailable:
+            try:
+                return self._store.get(batch.ref)  # the answer may have been lost after the effect
+            except NotFound:
+                raise unavailable from None
+
+    def _check_cursor(self, space: Space, after: str) -> None:
+        try:
+            self._record(BatchRef(*space, after))
+        except NotFound:
+            message = f"'after' names no batch: {after!r}. Begin again without it."
+            raise Refused("invalid_request", message, param="after") from None
+
+    def _record(self, ref: BatchRef) -> Batch:
+        if not ids.could_be(ids.BATCH, ref.id):
+            raise NotFound(f"there is no batch {ref.id!r}")
+        return self._store.get(ref)
+
+
+def _checked(key: str) -> str:
+    if not 1 <= len(key.encode()) <= KEY_BYTES:
+        message = f"'Idempotency-Key' must have 1 to {KEY_BYTES} bytes."
+        raise Refused("invalid_request", message, param="Idempotency-Key")
+    return key
