@@ -150,14 +150,14 @@ class Client:
         try:
             yield
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            raise UnreachableError(self._unreachable(error)) from error
+            raise self._unreachable(error) from error
         except httpx.TimeoutException as error:
-            raise NoAnswerError(f"{self._server(error)} took too long to answer: try again") from error
+            raise NoAnswerError(f"{self._server(error)} took too long to answer", "try again") from error
         except httpx.TransportError as error:
-            raise NoAnswerError(f"the connection to {self._server(error)} broke ({error}): try again") from error
+            raise NoAnswerError(f"the connection to {self._server(error)} broke ({error})", "try again") from error
         except httpx.RequestError as error:  # undecodable content, redirects in a circle
             raise ForeignError(
-                f"{self._server(error)} gave an unreadable answer ({error}): check {BASE_URL_VARIABLE}", status=0
+                f"{self._server(error)} gave an unreadable answer ({error})", f"check {BASE_URL_VARIABLE}", status=0
             ) from error
 
     def _server(self, error: httpx.RequestError) -> str:
@@ -166,12 +166,12 @@ class Client:
         same = (url.scheme, url.host, url.port) == (base.scheme, base.host, base.port)
         return self._target.base_url if same else f"{url.scheme}://{url.netloc.decode('ascii')}"
 
-    def _unreachable(self, error: httpx.RequestError) -> str:
+    def _unreachable(self, error: httpx.RequestError) -> UnreachableError:
         server = self._server(error)
         if server == self._target.base_url and self._target.loopback:
-            return f"cannot reach {server}: is `slackwater up` running?"
+            return UnreachableError(f"cannot reach {server}", "is `slackwater up` running?")
         why = f"no connection in {CONNECT_TIMEOUT:.0f} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
-        return f"cannot reach {server} ({why}): check {BASE_URL_VARIABLE} and the network"
+        return UnreachableError(f"cannot reach {server} ({why})", f"check {BASE_URL_VARIABLE} and the network")
 
     def _refusal(self, answer: httpx.Response) -> AnswerError:
         try:
@@ -183,9 +183,9 @@ class Client:
         details = [body.code or f"HTTP {answer.status_code}"]
         if request_id := answer.headers.get("x-request-id"):
             details.append(f"request {request_id}")
-        hint = f": {self._target.key_hint}" if answer.status_code == UNAUTHORIZED else ""
         return RefusedError(
-            f"{body.message} ({', '.join(details)}){hint}",
+            f"{body.message} ({', '.join(details)})",
+            self._target.key_hint if answer.status_code == UNAUTHORIZED else None,
             status=answer.status_code,
             final=answer.headers.get("x-should-retry") == "false",
             retry_after=retry_after(answer.headers),
@@ -201,7 +201,8 @@ class Client:
         # The query of a store's URL is a signature: it stays out of terminals and logs.
         url = answer.url.copy_with(query=None)
         return ForeignError(
-            f"{url} {what} (HTTP {answer.status_code}): check {BASE_URL_VARIABLE}, which usually ends in /v1",
+            f"{url} {what} (HTTP {answer.status_code})",
+            f"check {BASE_URL_VARIABLE}, which usually ends in /v1",
             status=answer.status_code,
             retry_after=retry_after(answer.headers),
         )

@@ -11,7 +11,17 @@ CliError
 
 
 class CliError(Exception):
-    """The root: printed as `error: <text>`, exit code 1."""
+    """The root: printed as one line, `error: <what>: <hint>`, exit code 1.
+
+    Args:
+        what: What happened, and to whom.
+        hint: What to do about it; None where `what` says it, or where the server has to.
+
+    """
+
+    def __init__(self, what: str, hint: str | None = None) -> None:
+        super().__init__(what if hint is None else f"{what}: {hint}")
+        self.what = what
 
 
 class UnreachableError(CliError):
@@ -26,15 +36,24 @@ class AnswerError(CliError):
     """The server answered with an error.
 
     Args:
-        message: The line to print.
+        what: As above.
+        hint: As above.
         status: The HTTP status.
         final: Whether the server said that repeating does not help (`x-should-retry: false`).
         retry_after: Seconds that the server asks to wait; None where it does not.
 
     """
 
-    def __init__(self, message: str, *, status: int, final: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self,
+        what: str,
+        hint: str | None = None,
+        *,
+        status: int,
+        final: bool = False,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(what, hint)
         self.status = status
         self.final = final
         self.retry_after = retry_after

@@ -206,11 +206,11 @@ def download(
         batch = use.client.batch(batch_id)
         if not batch.ended:
             raise CliError(
-                f"batch {batch_id} is {batch.status}; its files come when it has ended: slackwater wait {batch_id}"
+                f"batch {batch_id} is {batch.status} and has its files when it has ended", f"slackwater wait {batch_id}"
             )
         files = download_results(use.client, batch, output or DEFAULT_DIRECTORY)
         if not files:
-            raise CliError(f"batch {batch_id} has no result files, it {batch.status}: slackwater get {batch_id}")
+            raise CliError(f"batch {batch_id} is {batch.status} and left no files", f"slackwater get {batch_id}")
         for path in files:
             use.screen.line(str(path))
 

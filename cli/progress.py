@@ -21,13 +21,16 @@ class Pace:
 
     def __init__(self) -> None:
         self._samples: deque[Sample] = deque()
+        self._running = False
         self._left = 0
 
     def see(self, batch: Batch, at: float) -> None:
         """Take in a look at the batch at `at` (seconds, of any one clock). Time before it runs does not count."""
         counts = batch.counts
-        if batch.status != "in_progress":
+        running = batch.status == "in_progress"
+        if not (running and self._running):
             self._samples.clear()
+        self._running = running
         tokens = batch.usage.total_tokens if batch.usage else None
         self._samples.append(Sample(at, counts.completed + counts.failed, tokens))
         self._left = counts.total - counts.completed - counts.failed

@@ -8,7 +8,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -48,7 +47,7 @@ class Screen:
             for row in [columns, *rows]:
                 self._tabbed(row)
             return
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for number, column in enumerate(columns):
             table.add_column(column, no_wrap=number == 0, overflow="fold")
         for row in rows:

@@ -7,7 +7,7 @@ from pathlib import Path
 from cli.progress import duration
 from cli.wire import Batch
 
-LIST_COLUMNS = ("id", "status", "created", "model", "endpoint", "rows", "failed")
+LIST_COLUMNS = ("id", "status", "created", "rows", "failed", "model")
 ERRORS_SHOWN = 20
 
 Pairs = list[tuple[str, str]]
@@ -20,10 +20,9 @@ def list_row(batch: Batch) -> Sequence[str]:
         batch.id,
         batch.status,
         moment(batch.created_at),
-        batch.model or "-",
-        batch.endpoint or "-",
         f"{counts.completed + counts.failed}/{counts.total}",
         str(counts.failed),
+        batch.model or "-",
     )
 
 

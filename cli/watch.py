@@ -92,7 +92,7 @@ class Lines:
 
     def trouble(self, error: CliError, wait: float) -> None:
         """Write a line each time: silence would look like waiting for the batch."""
-        self._screen.note(f"{error}; looking again in {wait:.0f} s")
+        self._screen.note(_trouble(error, wait))
 
 
 class Bar:
@@ -115,5 +115,8 @@ class Bar:
 
     def trouble(self, error: CliError, wait: float) -> None:
         """Say it in the bar's place until the next look."""
-        text = f"{error}; looking again in {wait:.0f} s"
-        self._progress.update(self._task, description=printable(text, self._encoding))
+        self._progress.update(self._task, description=printable(_trouble(error, wait), self._encoding))
+
+
+def _trouble(error: CliError, wait: float) -> str:
+    return f"{error.what}; looking again in {wait:g} s"

@@ -1,0 +1,1 @@
+"""Tests of the command line, against a server written by hand."""
