@@ -1,0 +1,57 @@
+"""The application: every contract under its prefix, over the same services."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import APIRouter, FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from functions.api import errors
+from functions.api.auth import Gate
+from functions.api.edge import Edge
+from functions.api.routes import batches, files, health, models
+from shared.core.contract import Contract
+from shared.core.models import Registry
+from shared.ports import Clock, NewId
+from shared.services.accounts import Accounts
+from shared.services.batches import Batches
+from shared.services.files import Files
+
+TITLE = "Slackwater"
+VERSION = "1"
+
+
+class Services(NamedTuple):
+    """What the routes work with."""
+
+    accounts: Accounts
+    files: Files
+    batches: Batches
+    registry: Registry
+
+
+def build_app(services: Services, mounts: Mapping[str, Contract], *, clock: Clock, new_id: NewId) -> FastAPI:
+    """Build the application; `mounts` gives the contract of each path prefix."""
+    # No documentation pages: they would load scripts from elsewhere. No redirects of slashes: a redirected upload is sent twice.
+    app = FastAPI(title=TITLE, version=VERSION, openapi_url=None, redirect_slashes=False)
+    errors.install(app)
+    app.add_middleware(Edge, clock=clock, new_id=new_id)
+    app.include_router(health.router())
+    for prefix, contract in mounts.items():
+        app.include_router(_mount(prefix, contract, services))
+    return app
+
+
+def _mount(prefix: str, contract: Contract, services: Services) -> APIRouter:
+    gate = Gate(services.accounts, contract)
+    mount = APIRouter(prefix=prefix)
+    mount.include_router(health.router())
+    mount.include_router(files.router(contract, services.files, gate))
+    mount.include_router(batches.router(contract, services.batches, gate))
+    mount.include_router(models.router(contract, services.registry, gate))
+
+    @mount.get("/openapi.json", include_in_schema=False)
+    def openapi() -> dict[str, Any]:
+        return get_openapi(title=TITLE, version=VERSION, routes=mount.routes)
+
+    return mount

@@ -1,0 +1,45 @@
+"""Bodies of requests: one JSON object held in memory, or a stream taken in blocks."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from fastapi import Request
+
+from shared.core.errors import Refused
+
+JSON_BYTES = 1 << 20
+BLOCK_BYTES = 1 << 20
+
+
+async def json_object(request: Request) -> dict[str, Any]:
+    """Read a body that must be a JSON object. Refused `request_too_large` or `invalid_request`."""
+    body = bytearray()
+    async for piece in request.stream():
+        body += piece
+        if len(body) > JSON_BYTES:
+            raise Refused("request_too_large", f"The body is larger than {JSON_BYTES} bytes.")
+    try:
+        return msgspec.json.decode(body, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Refused("invalid_request", "The body must be a JSON object.") from None
+
+
+async def blocks(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Gather the small pieces in which a body arrives: handing one to a thread costs the same for any size."""
+    gathered = bytearray()
+    async for piece in stream:
+        gathered += piece
+        if len(gathered) >= BLOCK_BYTES:
+            yield bytes(gathered)
+            gathered.clear()
+    if gathered:
+        yield bytes(gathered)
+
+
+async def discard(stream: AsyncIterator[bytes], at_most: int) -> None:
+    """Read a refused body to its end: many clients look for an answer only when they have sent everything."""
+    async for piece in stream:
+        at_most -= len(piece)
+        if at_most < 0:
+            return

@@ -1,0 +1,109 @@
+"""Errors, as callers see them: one envelope, and one table from its code to the HTTP status.
+
+    {"error": {"message": ..., "type": ..., "param": ..., "code": ...}}
+
+All four keys are always there. What the framework would say in its own words is said in these as well.
+"""
+
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from shared.core.errors import NotFound, Refused, Unavailable
+
+STATUS: dict[str, HTTPStatus] = {
+    "invalid_request": HTTPStatus.BAD_REQUEST,
+    "missing_required_parameter": HTTPStatus.BAD_REQUEST,
+    "unknown_parameter": HTTPStatus.BAD_REQUEST,
+    "integer_below_min_value": HTTPStatus.BAD_REQUEST,
+    "integer_above_max_value": HTTPStatus.BAD_REQUEST,
+    "invalid_file_format": HTTPStatus.BAD_REQUEST,
+    "invalid_encoding": HTTPStatus.BAD_REQUEST,
+    "empty_file": HTTPStatus.BAD_REQUEST,
+    "invalid_api_key": HTTPStatus.UNAUTHORIZED,
+    "insufficient_permissions": HTTPStatus.FORBIDDEN,
+    "not_found": HTTPStatus.NOT_FOUND,
+    "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "file_in_use": HTTPStatus.CONFLICT,
+    "batch_not_cancellable": HTTPStatus.CONFLICT,
+    "idempotency_key_reused": HTTPStatus.CONFLICT,
+    "file_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+    "unsupported_media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "range_not_satisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
+    "server_error": HTTPStatus.INTERNAL_SERVER_ERROR,
+    "service_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
+}
+
+HEADERS: dict[HTTPStatus, dict[str, str]] = {
+    HTTPStatus.UNAUTHORIZED: {"www-authenticate": "Bearer"},
+    HTTPStatus.CONFLICT: {"x-should-retry": "false"},  # SDKs repeat a 409 unless told not to
+    HTTPStatus.SERVICE_UNAVAILABLE: {"retry-after": "2"},
+}
+
+_FRAMEWORK = {
+    HTTPStatus.NOT_FOUND: ("not_found", "There is nothing at this path. Check the base URL."),
+    HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This path does not take this method."),
+}
+
+
+def envelope(
+    code: str, message: str, *, param: str | None = None, headers: dict[str, str] | None = None
+) -> JSONResponse:
+    """Give the answer for a code of `STATUS`."""
+    status = STATUS[code]
+    kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return JSONResponse(body, status, headers=HEADERS.get(status, {}) | (headers or {}))
+
+
+def internal_error() -> JSONResponse:
+    """Give the answer where something broke that nobody foresaw."""
+    return envelope("server_error", "Something went wrong on our side. Try again; if it stays, report the request id.")
+
+
+async def _refused(_: Request, error: Refused) -> JSONResponse:
+    return envelope(error.code, error.message, param=error.param)
+
+
+async def _not_found(_: Request, __: NotFound) -> JSONResponse:
+    return envelope("not_found", "There is no such object for this API key. Check the id, the key and the base URL.")
+
+
+async def _unavailable(_: Request, __: Unavailable) -> JSONResponse:
+    return envelope("service_unavailable", "A part of the service did not answer. Try again in a moment.")
+
+
+async def _framework(_: Request, error: HTTPException) -> JSONResponse:
+    code, message = _FRAMEWORK.get(HTTPStatus(error.status_code), ("invalid_request", str(error.detail)))
+    return envelope(code, message, headers=dict(error.headers or {}))
+
+
+async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+    first = error.errors()[0]
+    return envelope("invalid_request", f"{first['msg']}.", param=str(first["loc"][-1]))
+
+
+async def _gone(_: Request, __: ClientDisconnect) -> JSONResponse:
+    return envelope("invalid_request", "The request ended before its body did.")
+
+
+_HANDLERS: dict[type[Exception], Callable[..., Awaitable[JSONResponse]]] = {
+    Refused: _refused,
+    NotFound: _not_found,
+    Unavailable: _unavailable,
+    HTTPException: _framework,
+    RequestValidationError: _invalid,
+    ClientDisconnect: _gone,
+}
+
+
+def install(app: FastAPI) -> None:
+    """Let the app answer errors in the envelope."""
+    for kind, handler in _HANDLERS.items():
+        app.add_exception_handler(kind, handler)

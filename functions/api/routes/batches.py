@@ -1,0 +1,63 @@
+"""Batches over HTTP."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header
+
+from functions.api.auth import Gate
+from functions.api.body import json_object
+from functions.api.query import Limit
+from functions.api.wire import BatchList, BatchObject
+from shared.core import batch_request
+from shared.core.contract import Contract
+from shared.core.ids import BatchRef
+from shared.services.accounts import Caller
+from shared.services.batches import Batches
+
+LIMIT = Limit(most=100, default=20)
+
+
+def router(contract: Contract, batches: Batches, gate: Gate) -> APIRouter:
+    """Give the routes of one mount."""
+    routes = APIRouter()
+    reader = Annotated[Caller, Depends(gate.reader)]
+    writer = Annotated[Caller, Depends(gate.writer)]
+
+    @routes.post("/batches", openapi_extra={"requestBody": _request_body(contract)})
+    def create_batch(
+        caller: writer,
+        body: Annotated[dict[str, Any], Depends(json_object)],
+        idempotency_key: Annotated[str | None, Header()] = None,
+    ) -> BatchObject:
+        """Create a batch from an uploaded file."""
+        # Servers hand headers over as Latin-1; its length is counted in the bytes that were sent.
+        key = None if idempotency_key is None else idempotency_key.encode("latin-1").decode(errors="backslashreplace")
+        return BatchObject.of(batches.create(caller.space(contract), contract, body, key))
+
+    @routes.get("/batches")
+    def list_batches(caller: reader, after: str | None = None, limit: str | None = None) -> BatchList:
+        """List batches, newest first."""
+        return BatchList.of(batches.page(caller.space(contract), after=after, limit=LIMIT.read(limit)))
+
+    @routes.get("/batches/{batch_id}")
+    def get_batch(caller: reader, batch_id: str) -> BatchObject:
+        """Show one batch."""
+        return BatchObject.of(batches.get(BatchRef(*caller.space(contract), batch_id)))
+
+    @routes.post("/batches/{batch_id}/cancel")
+    def cancel_batch(caller: writer, batch_id: str) -> BatchObject:
+        """Cancel a batch; what is finished is still delivered."""
+        return BatchObject.of(batches.cancel(BatchRef(*caller.space(contract), batch_id)))
+
+    return routes
+
+
+def _request_body(contract: Contract) -> dict[str, Any]:
+    properties = {
+        "input_file_id": {"type": "string"},
+        "endpoint": {"type": "string", "enum": list(contract.endpoints)},
+        "completion_window": {"type": "string", "enum": list(contract.windows)},
+        "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+    }
+    schema = {"type": "object", "required": list(batch_request.REQUIRED), "properties": properties}
+    return {"required": True, "content": {"application/json": {"schema": schema}}}

@@ -1,0 +1,264 @@
+"""The objects of the API, exactly as they are sent. Every key is always there; null where there is nothing."""
+
+from typing import Literal, Self
+
+from pydantic import BaseModel
+
+from shared.core import records
+from shared.core.contract import Contract
+from shared.core.models import Model
+from shared.services.page import Page
+
+
+class FileObject(BaseModel):
+    """A file."""
+
+    id: str
+    object: Literal["file"] = "file"
+    bytes: int
+    created_at: int
+    expires_at: int | None
+    filename: str
+    purpose: str
+    status: str
+    status_details: str | None = None
+
+    @classmethod
+    def of(cls, file: records.File) -> Self:
+        """Show a record."""
+        return cls(
+            id=file.id,
+            bytes=file.bytes,
+            created_at=file.created_at,
+            expires_at=file.expires_at,
+            filename=file.filename,
+            purpose=file.purpose,
+            status=file.status,
+        )
+
+
+class FileDeleted(BaseModel):
+    """The answer to a delete."""
+
+    id: str
+    object: Literal["file"] = "file"
+    deleted: bool = True
+
+
+class FileList(BaseModel):
+    """A page of files."""
+
+    object: Literal["list"] = "list"
+    data: list[FileObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+    @classmethod
+    def of(cls, page: Page[records.File]) -> Self:
+        """Show a page of records."""
+        first, last = _ends(page)
+        return cls(
+            data=[FileObject.of(file) for file in page.items], first_id=first, last_id=last, has_more=page.has_more
+        )
+
+
+class LineErrorObject(BaseModel):
+    """Why a line of the input is refused."""
+
+    code: str
+    message: str
+    param: str | None
+    line: int | None
+
+
+class Errors(BaseModel):
+    """The first errors of a batch; `total` says how many there are."""
+
+    object: Literal["list"] = "list"
+    data: list[LineErrorObject]
+    total: int
+
+
+class RequestCounts(BaseModel):
+    """Rows; those that never ran are in `total` only."""
+
+    total: int
+    completed: int
+    failed: int
+
+
+class InputTokensDetails(BaseModel):
+    """A part of the input tokens."""
+
+    cached_tokens: int
+
+
+class OutputTokensDetails(BaseModel):
+    """A part of the output tokens."""
+
+    reasoning_tokens: int
+
+
+class UsageObject(BaseModel):
+    """Tokens."""
+
+    input_tokens: int
+    input_tokens_details: InputTokensDetails
+    output_tokens: int
+    output_tokens_details: OutputTokensDetails
+    total_tokens: int
+
+    @classmethod
+    def of(cls, usage: records.Usage) -> Self:
+        """Show a record's usage."""
+        return cls(
+            input_tokens=usage.input_tokens,
+            input_tokens_details=InputTokensDetails(cached_tokens=usage.cached_tokens),
+            output_tokens=usage.output_tokens,
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=usage.reasoning_tokens),
+            total_tokens=usage.input_tokens + usage.output_tokens,
+        )
+
+
+class BatchObject(BaseModel):
+    """A batch."""
+
+    id: str
+    object: Literal["batch"] = "batch"
+    endpoint: str
+    model: str | None
+    errors: Errors | None
+    input_file_id: str
+    completion_window: str
+    status: str
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: int
+    in_progress_at: int | None
+    expires_at: int
+    finalizing_at: int | None
+    completed_at: int | None
+    failed_at: int | None
+    expired_at: int | None
+    cancelling_at: int | None
+    cancelled_at: int | None
+    request_counts: RequestCounts
+    usage: UsageObject
+    metadata: dict[str, str] | None
+
+    @classmethod
+    def of(cls, batch: records.Batch) -> Self:
+        """Show a record."""
+        return cls(
+            id=batch.id,
+            endpoint=batch.endpoint,
+            model=batch.model,
+            errors=_errors(batch),
+            input_file_id=batch.input_file_id,
+            completion_window=batch.completion_window,
+            status=batch.status,
+            output_file_id=batch.output_file_id,
+            error_file_id=batch.error_file_id,
+            created_at=batch.created_at,
+            in_progress_at=batch.in_progress_at,
+            expires_at=batch.expires_at,
+            finalizing_at=batch.finalizing_at,
+            completed_at=batch.completed_at,
+            failed_at=batch.failed_at,
+            expired_at=batch.expired_at,
+            cancelling_at=batch.cancelling_at,
+            cancelled_at=batch.cancelled_at,
+            request_counts=RequestCounts(
+                total=batch.counts.total, completed=batch.counts.completed, failed=batch.counts.failed
+            ),
+            usage=UsageObject.of(batch.usage),
+            metadata=batch.metadata,
+        )
+
+
+class BatchList(BaseModel):
+    """A page of batches."""
+
+    object: Literal["list"] = "list"
+    data: list[BatchObject]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+    @classmethod
+    def of(cls, page: Page[records.Batch]) -> Self:
+        """Show a page of records."""
+        first, last = _ends(page)
+        return cls(
+            data=[BatchObject.of(batch) for batch in page.items], first_id=first, last_id=last, has_more=page.has_more
+        )
+
+
+class BatchTerms(BaseModel):
+    """What a model takes in batches under this mount."""
+
+    completion_windows: list[str]
+    max_requests: int
+    max_file_bytes: int
+    max_output_tokens: int
+
+
+class ModelObject(BaseModel):
+    """A model. `endpoints` are those that a batch may name; `batch` is null where there is none."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+    endpoints: list[str]
+    context: int
+    revision: str
+    batch: BatchTerms | None
+
+    @classmethod
+    def of(cls, model: Model, contract: Contract) -> Self:
+        """Show a model under a contract."""
+        endpoints = [endpoint for endpoint in model.endpoints if endpoint in contract.endpoints]
+        terms = BatchTerms(
+            completion_windows=list(contract.windows),
+            max_requests=contract.file_requests,
+            max_file_bytes=contract.file_bytes,
+            max_output_tokens=model.max_output,
+        )
+        return cls(
+            id=model.id,
+            created=model.created,
+            owned_by=model.owned_by,
+            endpoints=endpoints,
+            context=model.context,
+            revision=model.revision,
+            batch=terms if endpoints else None,
+        )
+
+
+class ModelList(BaseModel):
+    """All models."""
+
+    object: Literal["list"] = "list"
+    data: list[ModelObject]
+
+
+class Health(BaseModel):
+    """The server answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+def _ends(page: Page[records.File] | Page[records.Batch]) -> tuple[str | None, str | None]:
+    return (page.items[0].id, page.items[-1].id) if page.items else (None, None)
+
+
+def _errors(batch: records.Batch) -> Errors | None:
+    if not batch.errors:
+        return None
+    shown = [
+        LineErrorObject(code=error.code, message=error.message, param=error.param, line=error.line)
+        for error in batch.errors
+    ]
+    return Errors(data=shown, total=max(batch.errors_total, len(shown)))
