@@ -3,10 +3,13 @@
 The first event is EventBridge's scheduled one; the second its `Step Functions Execution Status Change`, whose `detail.input` names the batch.
 """
 
+from collections.abc import Iterator
+
 import msgspec
 
 from functions.tasks.messages import Message
 from functions.tasks.wiring import Services, entry
+from shared.core.ids import BatchRef
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -23,13 +26,18 @@ class Event(msgspec.Struct, frozen=True):
 
 def sweep(services: Services, event: Event) -> dict[str, int]:
     """Revive the batch of a failed execution, or every open batch that has none."""
-    if event.detail.input is not None:
-        refs = [msgspec.json.decode(event.detail.input, type=Message).ref]
-    else:
-        refs = list(services.open_batches.open())
-    for ref in refs:
+    looked_at = 0
+    for ref in _batches(services, event):
         services.pipeline.revive(ref)
-    return {"looked_at": len(refs)}
+        looked_at += 1
+    return {"looked_at": looked_at}
+
+
+def _batches(services: Services, event: Event) -> Iterator[BatchRef]:
+    if event.detail.input is not None:
+        yield msgspec.json.decode(event.detail.input, type=Message).ref
+    else:
+        yield from services.open_batches.open()
 
 
 handler = entry(sweep, Event)

@@ -20,6 +20,7 @@ from shared.core.scan import Entry
 from shared.core.window import DRAIN, Timing
 from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
 from shared.services.fleet import FleetService
+from shared.services.wake import unanswered
 
 PUT_SHARDS = 100
 ROUNDS = 1000
@@ -107,18 +108,11 @@ class Pipeline:
     def run(self, ref: BatchRef, token: str) -> None:
         """Store the token, then look: whoever makes the run end afterwards finds the token, whoever did so before is seen here."""
         batch = self._batches.update(ref, lambda batch: msgspec.structs.replace(batch, token=token))
-        left = self._unanswered(ref)
+        left = unanswered(self._shards, ref)
         if self._is_over(batch, left):
             self._workflow.resume(token)
         elif batch.revision is not None:
             self._fleet.ensure(batch.revision, known=len(left))
-
-    def wake(self, ref: BatchRef) -> None:
-        """Wake the batch's Run when every line has its row. For workers, after the commit that made a shard done."""
-        if not self._unanswered(ref):
-            token = self._batches.get(ref).token
-            if token is not None:
-                self._workflow.resume(token)
 
     def reconcile(self, ref: BatchRef, rounds: int) -> tuple[Batch, Next]:
         """Look at a running batch: end the run when it is over, otherwise take lapsed leases back and ask for workers.
@@ -128,7 +122,7 @@ class Pipeline:
         batch = self._batches.get(ref)
         if lifecycle.is_terminal(batch):
             return batch, Next.END
-        left = self._unanswered(ref)
+        left = unanswered(self._shards, ref)
         if self._is_over(batch, left):
             event = Event.EXPIRE if left else Event.DRAIN
             return self._batches.update(ref, lambda batch: self._ended(batch, event)), Next.DRAIN
@@ -211,9 +205,6 @@ class Pipeline:
 
         latest = self._batches.update(batch.ref, change)
         self._workflow.start(latest.ref, latest.generation)
-
-    def _unanswered(self, ref: BatchRef) -> list[Shard]:
-        return [shard for shard in self._shards.of(ref) if shard.answered < shard.lines]
 
     def _is_over(self, batch: Batch, left: list[Shard]) -> bool:
         return not left or batch.ending is not None or self._clock() >= batch.expires_at

@@ -1,0 +1,129 @@
+"""A row on its way through the engine: the request that goes in, and the finished row that comes out."""
+
+from dataclasses import dataclass
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from gpu_job.upstream import Reply
+from shared.core import result_line
+from shared.core.models import Model
+from shared.core.plan import PlanLine, ShardPlan
+from shared.core.records import Usage
+from shared.core.request_line import RequestLine
+
+SERVED_NAME = "engine"
+"""What every engine calls its model, whatever callers call it."""
+
+
+NO_USAGE = Usage()
+
+
+@dataclass
+class Row:
+    """A line that is being answered. `deaths` counts the engines that died with it inside; the others, failures of a living one."""
+
+    batch: str
+    line: PlanLine
+    position: int
+    request: RequestLine
+    body: bytes
+    deaths: int = 0
+    failures: int = 0
+    timeouts: int = 0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A row of a result file: its bytes, whether it belongs to the output file, and what it used."""
+
+    position: int
+    ok: bool
+    data: bytes
+    usage: Usage = NO_USAGE
+
+
+class Garbage(Exception):  # noqa: N818 - it is named for what the engine said
+    """The engine's answer is not the JSON it should be: NaN, half an answer, not JSON at all."""
+
+
+def prepare(plan: ShardPlan, position: int, request: RequestLine, model: Model) -> Row:
+    """Make the request that goes to the engine: allowed fields only, its own name for the model, a cache of the organization's own."""
+    body: dict[str, Any] = {**request.body, "model": SERVED_NAME}
+    if model.engine == "vllm" and request.url != "/v1/embeddings":
+        # Prefixes are shared between the batches of one organization; whether another has sent the same must not be measurable.
+        body["cache_salt"] = sha256(plan.org.encode()).hexdigest()
+    return Row(plan.batch, plan.lines[position], position, request, msgspec.json.encode(body))
+
+
+def finish(row: Row, reply: Reply) -> Finished:
+    """Make the finished row of the engine's final word. Garbage when a good answer cannot be read."""
+    if reply.status == HTTPStatus.OK:
+        body = _answer(reply.body)
+        body["model"] = row.request.model
+        return _finished(row, reply.status, body, ok=True)
+    return _finished(row, reply.status, {"error": _error(reply)}, ok=False)
+
+
+def give_up(batch: str, line: PlanLine, position: int, message: str) -> Finished:
+    """Make the finished row of a request that could not be answered."""
+    data = result_line.given_up(batch, line.line, line.custom_id, "server_error", message)
+    return Finished(position, ok=False, data=data)
+
+
+def _finished(row: Row, status: int, body: dict[str, Any], *, ok: bool) -> Finished:
+    data = result_line.answered(row.batch, row.line.line, row.line.custom_id, status, body)
+    return Finished(row.position, ok=ok, data=data, usage=_usage(body) if ok else NO_USAGE)
+
+
+def _answer(data: bytes) -> dict[str, Any]:
+    try:
+        body = msgspec.json.decode(data)
+    except msgspec.DecodeError as error:
+        raise Garbage("the engine's answer is not JSON") from error
+    if not isinstance(body, dict):
+        raise Garbage("the engine's answer is not an object")
+    return body
+
+
+def _usage(body: dict[str, Any]) -> Usage:
+    usage = body.get("usage")
+    if not isinstance(usage, dict):
+        return NO_USAGE
+    return Usage(
+        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
+        cached_tokens=_count(_details(usage, "prompt_tokens_details", "input_tokens_details"), "cached_tokens"),
+        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
+        reasoning_tokens=_count(
+            _details(usage, "completion_tokens_details", "output_tokens_details"), "reasoning_tokens"
+        ),
+    )
+
+
+def _details(usage: dict[str, Any], *names: str) -> dict[str, Any]:
+    return next((usage[name] for name in names if isinstance(usage.get(name), dict)), {})
+
+
+def _count(usage: dict[str, Any], *names: str) -> int:
+    return next((usage[name] for name in names if isinstance(usage.get(name), int)), 0)
+
+
+def _error(reply: Reply) -> dict[str, str | None]:
+    """Give the engine's error in the API's shape, whichever of its shapes it chose."""
+    try:
+        body = msgspec.json.decode(reply.body)
+    except msgspec.DecodeError:
+        body = None
+    said = body.get("error", body) if isinstance(body, dict) else {}
+    said = said if isinstance(said, dict) else {}
+    message, param = said.get("message", said.get("detail")), said.get("param")
+    refused = reply.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    code = "invalid_request" if refused else "server_error"
+    return {
+        "message": message if isinstance(message, str) else f"the engine answered {reply.status}",
+        "type": "invalid_request_error" if refused else "server_error",
+        "param": param if isinstance(param, str) else None,
+        "code": "context_length_exceeded" if param == "input_tokens" else code,
+    }

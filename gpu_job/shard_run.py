@@ -1,0 +1,201 @@
+"""One leased shard in a worker: its lines are read, its finished rows gathered and committed, its lease kept.
+
+The lease is the law. Once it is lost, nothing more is committed and the lines in the engine are forgotten; once the shard is draining, no more lines
+are sent, what is finished is committed, and the lease is given back.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+
+import msgspec
+
+from gpu_job.chunks import Committer
+from gpu_job.row import Finished
+from shared.core import merge, paths, plan
+from shared.core.errors import Fenced, Unavailable
+from shared.core.plan import PlanLine, ShardPlan
+from shared.core.records import Shard, ShardState
+from shared.ports import Blobs, ChunkLog, ShardQueue
+
+CHUNK_BYTES = 8 << 20
+CHUNK_ROWS = 1000
+ENDING_SECONDS = 2.0
+READ_BYTES = 4 << 20
+READ_GAP = 1 << 20
+
+
+class ShardRun:
+    """A shard while this worker leases it. All methods belong to the worker's event loop."""
+
+    def __init__(
+        self,
+        shard: Shard,
+        *,
+        queue: ShardQueue,
+        blobs: Blobs,
+        log: ChunkLog,
+        committer: Committer,
+        chunk_seconds: float,
+        clock: Callable[[], float],
+    ) -> None:
+        self.shard = shard
+        self._queue = queue
+        self._blobs = blobs
+        self._log = log
+        self._committer = committer
+        self._chunk_seconds = chunk_seconds
+        self._clock = clock
+        self._changed = asyncio.Event()  # set and replaced at every change: who waits holds the one it has seen
+        self._rows: list[Finished] = []
+        self._bytes = 0
+        self._oldest = 0.0
+        self._seq = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._committing = False
+        self._error: BaseException | None = None
+        self.plan: ShardPlan
+        self.todo: tuple[int, ...] = ()
+        self._fed = False
+        self.stopping = False
+        self.lost = False
+
+    async def load(self) -> None:
+        """Read the plan and what is answered already."""
+        self.plan = await asyncio.to_thread(self._read_plan)
+        self.todo = await asyncio.to_thread(self._missing)
+
+    async def lines(self, positions: Sequence[int]) -> AsyncIterator[tuple[int, bytes]]:
+        """Give the lines at these positions, in order, in few reads of the input."""
+        for window in _windows([(position, self.plan.lines[position]) for position in positions]):
+            start = window[0][1].offset
+            last = window[-1][1]
+            data = await asyncio.to_thread(self._blobs.get, self.plan.input_key, start, last.offset + last.length)
+            for position, line in window:
+                if self.stopping:
+                    return
+                yield position, data[line.offset - start : line.offset - start + line.length]
+
+    def start(self, task: asyncio.Task[None]) -> None:
+        """Keep a task that answers one line, until it is through."""
+        self._tasks.add(task)
+        task.add_done_callback(self._through)
+
+    def add(self, row: Finished) -> None:
+        """Take a finished row."""
+        if not self._rows:
+            self._oldest = self._clock()
+        self._rows.append(row)
+        self._bytes += len(row.data)
+        self._notify()
+
+    def bites(self) -> list[tuple[int, ...]]:
+        """Give the positions still to be answered, in the bites that the shard's past allows: normally one."""
+        size = self.shard.bite or len(self.todo)
+        return [self.todo[start : start + size] for start in range(0, len(self.todo), size)] if self.todo else []
+
+    def unbite(self) -> None:
+        """Say that the line that held the shard up has its row; the commit of that row says so to the store."""
+        self.shard = msgspec.structs.replace(self.shard, bite=None)
+
+    def end_of_lines(self) -> None:
+        """Say that every line was sent."""
+        self._fed = True
+        self._notify()
+
+    async def until_committed(self) -> None:
+        """Return when every line that was sent has its row committed, or the run is stopping."""
+        while (self._tasks or self._rows or self._committing) and not self.stopping:
+            await self._changed.wait()
+
+    async def stop(self, grace: float) -> None:
+        """Send no more lines; leave those in the engine `grace` seconds to finish, then forget them."""
+        self.stopping = True
+        self._notify()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=grace)
+        for task in list(self._tasks):
+            task.cancel()
+
+    async def lose(self) -> None:
+        """Act on the loss of the lease: nothing more counts."""
+        self.lost = True
+        await self.stop(0)
+
+    async def settle(self) -> bool:
+        """Commit chunks as they fall due until the run is through; whether the shard is then done. Gives the lease back otherwise."""
+        while not self.lost:
+            await self._due()
+            if self._error is not None:
+                raise self._error
+            if self._rows and not self.lost:
+                await self._commit()
+            if self._is_through() and not self._rows:
+                break
+        if not self.lost and self.shard.state is not ShardState.DONE:
+            await asyncio.to_thread(self._queue.release, self.shard)
+        return self.shard.state is ShardState.DONE
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    def _through(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self._error = self._error or task.exception()
+        self._notify()
+
+    def _is_through(self) -> bool:
+        return not self._tasks and (self._fed or self.stopping)
+
+    async def _due(self) -> None:
+        while not self.lost and not self._is_due():
+            wait = self._oldest + self._patience() - self._clock() if self._rows else None
+            try:
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
+            except TimeoutError:
+                return
+
+    def _is_due(self) -> bool:
+        full = len(self._rows) >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES
+        old = bool(self._rows) and self._clock() >= self._oldest + self._patience()
+        bitten = bool(self._rows) and self.shard.bite is not None and not self._tasks
+        return full or old or bitten or self._is_through() or self._error is not None
+
+    def _patience(self) -> float:
+        return min(ENDING_SECONDS, self._chunk_seconds) if self._fed or self.stopping else self._chunk_seconds
+
+    async def _commit(self) -> None:
+        rows, self._rows, self._bytes = self._rows, [], 0
+        self._committing = True
+        try:
+            self.shard = await asyncio.to_thread(self._committer.commit, self.shard, self._seq, rows)
+        except (Fenced, Unavailable):
+            # Unavailable for that long: whether the chunk counts will be seen by whoever leases the shard next.
+            await self.lose()
+        else:
+            self._seq += 1
+        finally:
+            self._committing = False
+            self._notify()
+
+    def _read_plan(self) -> ShardPlan:
+        return plan.decode(self._blobs.get(paths.plan(self.shard.ref, self.shard.index)))
+
+    def _missing(self) -> tuple[int, ...]:
+        return merge.missing(self.shard.lines, list(self._log.of(self.shard.ref, self.shard.index)))
+
+
+def _windows(lines: Sequence[tuple[int, PlanLine]]) -> list[list[tuple[int, PlanLine]]]:
+    """Group lines so that each group is one read: near to each other, and not too much at once."""
+    windows: list[list[tuple[int, PlanLine]]] = []
+    for position, line in lines:
+        if windows:
+            first, last = windows[-1][0][1], windows[-1][-1][1]
+            near = 0 <= line.offset - (last.offset + last.length) <= READ_GAP
+            if near and line.offset + line.length - first.offset <= READ_BYTES:
+                windows[-1].append((position, line))
+                continue
+        windows.append([(position, line)])
+    return windows

@@ -1,0 +1,218 @@
+"""The worker: one model revision, one engine, and shard after shard from the queue, whichever batch they belong to.
+
+The engine is kept full across shard borders: as soon as the last line of a shard is sent, the next shard is leased and its first lines follow, while the
+former one's answers still come in. What stops a worker is the end of the work (idle), SIGTERM, or an engine that cannot be kept alive.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from gpu_job.chunks import Committer
+from gpu_job.dispatch import Dispatcher
+from gpu_job.row import Finished, Row, give_up, prepare
+from gpu_job.shard_run import ShardRun
+from shared.core import plan, request_line
+from shared.core.errors import Conflict, Fenced, NotFound, Unavailable
+from shared.core.models import Model
+from shared.core.plan import ShardPlan
+from shared.core.records import Shard, ShardState
+from shared.core.request_line import LineError
+from shared.ports import Blobs, ChunkLog, Clock, ShardQueue
+from shared.services.fleet import FleetService
+from shared.services.wake import Wake
+from shared.settings import WorkerSettings
+
+POLL_SECONDS = 0.3
+STOP_GRACE = 5.0
+"""Seconds that lines in the engine are given to finish when their shard must be given back."""
+SECOND_LOOK = 1.0
+"""Seconds after which a closing worker looks at the queue once more: its index may lag that long."""
+
+_log = logging.getLogger("slackwater.worker")
+
+
+class Worker:
+    """Leases shards of its revision and answers their lines until there is nothing left to do."""
+
+    def __init__(
+        self,
+        settings: WorkerSettings,
+        model: Model,
+        *,
+        dispatcher: Dispatcher,
+        committer: Committer,
+        queue: ShardQueue,
+        log: ChunkLog,
+        blobs: Blobs,
+        fleet: FleetService,
+        wake: Wake,
+        clock: Clock,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._settings = settings
+        self._model = model
+        self._dispatcher = dispatcher
+        self._committer = committer
+        self._queue = queue
+        self._chunk_log = log
+        self._blobs = blobs
+        self._fleet = fleet
+        self._wake = wake
+        self._clock = clock
+        self._sleep = sleep
+        self._slots = asyncio.Semaphore(model.max_in_flight)
+        self._runs: set[ShardRun] = set()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        """Work until idle or stopped. EngineFailed (in an exception group) when the engine cannot be kept alive."""
+        async with asyncio.TaskGroup() as group:
+            keeper = group.create_task(self._dispatcher.keep_alive())
+            if await self._before_stop(self._dispatcher.ready()):
+                await self._serve(group)
+            keeper.cancel()
+
+    async def stop(self) -> None:
+        """Take no more shards, commit what is finished, give the leases back; `run` returns then."""
+        self._stopping.set()
+        await asyncio.gather(*(run.stop(STOP_GRACE) for run in self._runs))
+
+    async def _before_stop(self, wanted: Awaitable[None]) -> bool:
+        """Wait for something, or for the order to stop; whether it came first."""
+        tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(self._stopping.wait())]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            task.cancel()
+        return not self._stopping.is_set()
+
+    async def _serve(self, group: asyncio.TaskGroup) -> None:
+        busy_at = self._clock()
+        while not self._stopping.is_set():
+            shard = await asyncio.to_thread(self._take)
+            if shard is not None:
+                await self._work(shard, group)
+                busy_at = self._clock()
+            elif self._runs:
+                busy_at = self._clock()
+                await self._before_stop(self._sleep(POLL_SECONDS))
+            elif self._clock() - busy_at > self._settings.idle_seconds and await self._may_leave():
+                return
+            else:
+                await self._before_stop(self._sleep(POLL_SECONDS))
+
+    def _take(self) -> Shard | None:
+        """Lease the most urgent shard that can be had; leases of others that have run out are taken back first."""
+        try:
+            shards = self._queue.open(self._settings.revision)
+            self._fleet.reclaim(shards)
+            for shard in shards:
+                if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
+                    return leased
+        except Unavailable as error:
+            _log.warning("the queue does not answer: %s", error)
+        return None
+
+    def _lease(self, shard: Shard) -> Shard | None:
+        until = self._clock() + self._settings.lease_seconds
+        try:
+            return self._queue.lease(shard, self._settings.worker, until)
+        except Conflict:
+            return None  # another worker was faster
+
+    async def _work(self, shard: Shard, group: asyncio.TaskGroup) -> None:
+        """Send the lines of a shard; its rows are gathered and committed by tasks of their own, beyond this call."""
+        run = ShardRun(
+            shard,
+            queue=self._queue,
+            blobs=self._blobs,
+            log=self._chunk_log,
+            committer=self._committer,
+            chunk_seconds=self._settings.chunk_seconds,
+            clock=self._clock,
+        )
+        self._runs.add(run)
+        keeper = group.create_task(self._keep(run))
+        settling = group.create_task(self._settle(run))
+        settling.add_done_callback(lambda _: keeper.cancel())
+        settling.add_done_callback(lambda _: self._runs.discard(run))
+        try:
+            await run.load()
+            await self._feed(run)
+        except (NotFound, Unavailable) as error:
+            # The batch was ended and swept under our hands, or the store is away: then another lease will see to the rest.
+            _log.warning("%s shard %d is given up: %s", shard.ref, shard.index, error)
+            await run.lose()
+
+    async def _feed(self, run: ShardRun) -> None:
+        if plan.hopeless(run.shard) and run.todo:
+            self._give_up_first(run)
+        for bite in run.bites():
+            async for position, raw in run.lines(bite):
+                row = self._row(run.plan, position, raw)
+                if isinstance(row, Finished):
+                    run.add(row)
+                    continue
+                await self._slots.acquire()
+                if run.stopping:
+                    self._slots.release()
+                    return
+                run.start(asyncio.create_task(self._answer(run, row)))
+            if run.shard.bite is not None:
+                await run.until_committed()
+        run.end_of_lines()
+
+    def _row(self, shard: ShardPlan, position: int, raw: bytes) -> Row | Finished:
+        line = shard.lines[position]
+        request = request_line.parse(raw, line.line)
+        if isinstance(request, LineError):  # accepted by an earlier release of the service, refused by this one
+            return give_up(shard.batch, line, position, request.message)
+        return prepare(shard, position, request, self._model)
+
+    def _give_up_first(self, run: ShardRun) -> None:
+        """Answer the line that took worker after worker down, so that those behind it get through."""
+        position, run.todo = run.todo[0], run.todo[1:]
+        line = run.plan.lines[position]
+        run.unbite()
+        run.add(
+            give_up(run.plan.batch, line, position, "The request took down every worker that ran it; it was given up.")
+        )
+
+    async def _answer(self, run: ShardRun, row: Row) -> None:
+        try:
+            run.add(await self._dispatcher.answer(row))
+        finally:
+            self._slots.release()
+
+    async def _settle(self, run: ShardRun) -> None:
+        try:
+            if await run.settle():
+                await asyncio.to_thread(self._wake.shard_done, run.shard.ref)
+        except Unavailable as error:
+            _log.warning("%s shard %d: %s", run.shard.ref, run.shard.index, error)  # a lease lapses, a tick looks
+
+    async def _keep(self, run: ShardRun) -> None:
+        """Renew the lease until the run is through; stop it when it is to be drained or the lease is lost."""
+        while not run.lost:
+            await self._sleep(self._settings.heartbeat_seconds)
+            until = self._clock() + self._settings.lease_seconds
+            try:
+                shard = await asyncio.to_thread(self._queue.renew, run.shard, until)
+            except Fenced:
+                await run.lose()
+            except Unavailable as error:
+                _log.warning("%s shard %d was not renewed: %s", run.shard.ref, run.shard.index, error)
+            else:
+                if shard.draining and not run.stopping:
+                    await run.stop(STOP_GRACE)
+
+    async def _may_leave(self) -> bool:
+        """Close, then look once more: a shard that came just now was put by somebody who still counted us."""
+        revision, worker = self._settings.revision, self._settings.worker
+        await asyncio.to_thread(self._fleet.close, revision, worker)
+        await self._before_stop(self._sleep(SECOND_LOOK))
+        shards = await asyncio.to_thread(self._queue.open, revision)
+        if not any(shard.state is ShardState.READY for shard in shards):
+            return True
+        await asyncio.to_thread(self._fleet.reopen, revision, worker)
+        return False
