@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from shared.core.records import Batch, Shard, ShardState
+from shared.core.records import Batch, Chunk, Shard, ShardState
 from shared.core.scan import Entry
 
 BYTES_PER_TOKEN = 4  # English text; only the balance of shards rests on it
@@ -97,6 +97,26 @@ def shard(batch: Batch, revision: str, index: int, lines: int) -> Shard:
 def rank(batch: Batch, index: int) -> str:
     """Where a shard stands in its revision's queue: by deadline, then by batch, then in file order."""
     return f"{batch.expires_at:012d}/{batch.org}/{batch.id}/{index:06d}"
+
+
+def committed(shard: Shard, chunk: Chunk) -> Shard:
+    """Return the shard after a commit of `chunk` under its lease: how every store counts, and how a worker keeps its own copy in step.
+
+    AssertionError when the chunk is of another lease, or answers no line, or more than are left.
+    """
+    rows = chunk.completed + chunk.failed
+    if (chunk.shard, chunk.epoch) != (shard.index, shard.epoch) or not 0 < rows <= shard.lines - shard.answered:
+        raise AssertionError(f"chunk {chunk.key} is none of shard {shard.index} of {shard.ref} at epoch {shard.epoch}")
+    after = msgspec.structs.replace(
+        shard,
+        completed=shard.completed + chunk.completed,
+        failed=shard.failed + chunk.failed,
+        usage=shard.usage + chunk.usage,
+        stalls=0,
+    )
+    if after.answered < shard.lines:
+        return after
+    return msgspec.structs.replace(after, state=ShardState.DONE, owner=None, lease_until=0)
 
 
 def stalled(shard: Shard, at: float) -> Shard:

@@ -1,0 +1,128 @@
+"""The records of batches, with the idempotency keys of their creates, and the index of those that have not ended.
+
+The attribute `open` is in an item exactly while its batch has not ended; it is what the sparse index is made of.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from shared.adapters.dynamodb import files, items, tables
+from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
+from shared.adapters.dynamodb.record_table import ABSENT, Kind, RecordTable, existing
+from shared.adapters.dynamodb.tables import PARTITION, SORT
+from shared.core.errors import Conflict, NotFound, Unavailable
+from shared.core.ids import BatchRef, Space
+from shared.core.lifecycle import is_terminal
+from shared.core.records import Batch, File
+from shared.ports import IdempotencyKey
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import PutTypeDef, TransactWriteItemTypeDef
+
+TRIES = 3
+
+
+def _key(ref: BatchRef) -> Key:
+    return Key(str(ref.space), ref.id)
+
+
+def _bound_key(org: str, key: IdempotencyKey) -> Key:
+    return Key(org, f"key#{sha256(key.key.encode()).hexdigest()}")
+
+
+def _open(batch: Batch) -> dict[str, str]:
+    return {} if is_terminal(batch) else {tables.OPEN.partition: "open"}
+
+
+class DynamoBatches:
+    """`shared.ports.BatchStore` and `OpenBatches`. Args: the client, and what the names of the deployment's tables begin with."""
+
+    def __init__(self, dynamo: Dynamo, prefix: str) -> None:
+        self._dynamo = dynamo
+        self._table = tables.BATCHES.named(prefix)
+        self._files_table = tables.FILES.named(prefix)
+        self._batches = RecordTable(dynamo, self._table, Kind(Batch, lambda batch: _key(batch.ref), _open))
+        self._files = RecordTable(dynamo, self._files_table, files.KIND)
+
+    def create(self, batch: Batch, key: IdempotencyKey | None) -> Batch:
+        """Keep a new batch, hold its input and bind the key, in one transaction.
+
+        What is there decides, also after an answer was lost: a bound key gives its batch, or Conflict; a batch of this very id is the one we made.
+        """
+        writes: list[TransactWriteItemTypeDef] = [
+            {"Put": self._batches.insertion(batch)},
+            files.hold(self._files_table, _input(batch), batch.id),
+        ]
+        if key is not None:
+            writes.append(self._binding(batch, key))
+        for attempt in range(TRIES):
+            try:
+                self._dynamo.transact(writes)
+            except Conflict:
+                made = self._made(batch, key)
+                if made is not None:
+                    return made
+                if self._files.find(_input(batch)) is None:
+                    raise NotFound(f"there is no file {batch.input_file_id}") from None
+                self._dynamo.pause(attempt)  # what stood in the way is gone again
+            except Unavailable:
+                made = self._made(batch, key)
+                if made is None:
+                    raise
+                return made
+            else:
+                return batch
+        raise Conflict(f"batch {batch.id} could not be kept: try again")
+
+    def _binding(self, batch: Batch, key: IdempotencyKey) -> "TransactWriteItemTypeDef":
+        bound = _bound_key(batch.org, key)
+        item = {PARTITION: bound.pk, SORT: bound.sk, "batch": str(batch.ref), "request_hash": key.request_hash}
+        return {"Put": {"TableName": self._table, "Item": items.encode(item), "ConditionExpression": ABSENT}}
+
+    def _made(self, batch: Batch, key: IdempotencyKey | None) -> Batch | None:
+        """Give the batch that this create has made, or one before it with the same key."""
+        bound = None if key is None else self._dynamo.get(self._table, _bound_key(batch.org, key))
+        if bound is None or key is None:
+            return self._batches.find(_key(batch.ref))
+        if bound["request_hash"] != key.request_hash:
+            raise Conflict("the idempotency key was used for another request: use a new key")
+        return self.get(BatchRef.parse(bound["batch"]))
+
+    def get(self, ref: BatchRef) -> Batch:
+        """Give the record as last written; NotFound."""
+        return existing(self._batches.find(_key(ref)), f"batch {ref.id}")
+
+    def update(self, ref: BatchRef, change: Callable[[Batch], Batch]) -> Batch:
+        """Apply a pure change, by compare-and-set; NotFound; what `change` raises."""
+        return self._batches.update(_key(ref), lambda batch: change(existing(batch, f"batch {ref.id}")))
+
+    def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files_: Sequence[File]) -> Batch:
+        """Apply the change that ends the batch, keep its result files and let its input go, in one transaction."""
+        kept = [self._files.keeping(file) for file in files_]
+
+        def write(ended: "PutTypeDef") -> None:
+            batch = self._batches.record(items.decode(ended["Item"]))
+            writes: list[TransactWriteItemTypeDef] = [{"Put": put} for put in (ended, *kept)]
+            if (
+                self._files.find(_input(batch)) is not None
+            ):  # it should be there, but if it is not the batch must end all the same
+                writes.append(files.let_go(self._files_table, _input(batch), batch.id))
+            self._dynamo.transact(writes)
+
+        return self._batches.update(_key(ref), lambda batch: change(existing(batch, f"batch {ref.id}")), write)
+
+    def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:
+        """Give the next `limit` batches, newest first."""
+        behind = None if after is None else Sorted("<", after)
+        page = self._dynamo.query(self._table, str(space), behind, forward=False, limit=limit)
+        return [self._batches.record(item) for item in page]
+
+    def open(self) -> Iterator[BatchRef]:
+        """Give each batch that has not ended, from the index."""
+        for item in self._dynamo.query(self._table, "open", index=tables.OPEN):
+            yield BatchRef.parse(f"{item[PARTITION]}/{item[SORT]}")
+
+
+def _input(batch: Batch) -> Key:
+    return files.key(batch.space, batch.input_file_id)

@@ -1,0 +1,99 @@
+"""The records of files.
+
+`held_by` is a set in the item, so that creating and ending a batch can change it without reading: every holder is one element, and the
+attribute is there exactly while somebody holds the file. A delete needs no more than that.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from shared.adapters.dynamodb import items, tables
+from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
+from shared.adapters.dynamodb.record_table import VERSION, Kind, RecordTable, existing
+from shared.adapters.dynamodb.tables import PARTITION
+from shared.core.errors import Conflict
+from shared.core.ids import Space
+from shared.core.records import File
+
+if TYPE_CHECKING:
+    from mypy_boto3_dynamodb.type_defs import TransactWriteItemTypeDef
+
+
+def key(space: Space, file_id: str) -> Key:
+    """Give the key of a file's item."""
+    return Key(str(space), file_id)
+
+
+def _holders(file: File) -> dict[str, frozenset[str]]:
+    return {"held_by": frozenset(file.held_by)} if file.held_by else {}
+
+
+KIND = Kind(File, lambda file: key(file.space, file.id), _holders)
+
+
+class DynamoFiles:
+    """`shared.ports.FileStore`. Args: the client, and what the names of the deployment's tables begin with."""
+
+    def __init__(self, dynamo: Dynamo, prefix: str) -> None:
+        self._dynamo = dynamo
+        self._table = tables.FILES.named(prefix)
+        self._files = RecordTable(dynamo, self._table, KIND)
+
+    def put(self, file: File) -> None:
+        """Keep a new record; the very same one again changes nothing, another one of that id is a Conflict."""
+        try:
+            self._dynamo.put(self._files.insertion(file))
+        except Conflict:
+            if self._files.find(key(file.space, file.id)) != file:
+                raise
+
+    def get(self, space: Space, file_id: str) -> File:
+        """Give the record as last written; NotFound."""
+        return existing(self._files.find(key(space, file_id)), f"file {file_id}")
+
+    def update(self, space: Space, file_id: str, change: Callable[[File], File]) -> File:
+        """Apply a pure change, by compare-and-set; NotFound; what `change` raises."""
+        return self._files.update(key(space, file_id), lambda file: change(existing(file, f"file {file_id}")))
+
+    def delete(self, space: Space, file_id: str) -> None:
+        """Remove the record; Conflict while a live batch holds it; NotFound."""
+        try:
+            self._dynamo.delete(
+                {
+                    "TableName": self._table,
+                    "Key": key(space, file_id).encode(),
+                    "ConditionExpression": f"attribute_exists({PARTITION}) AND attribute_not_exists(held_by)",
+                }
+            )
+        except Conflict:
+            self.get(space, file_id)
+            raise
+
+    def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
+        """Give the next `limit` records, by id."""
+        behind = None if after is None else Sorted("<" if newest_first else ">", after)
+        page = self._dynamo.query(self._table, str(space), behind, forward=not newest_first, limit=limit)
+        return [self._files.record(item) for item in page]
+
+
+def hold(table: str, file: Key, batch: str) -> "TransactWriteItemTypeDef":
+    """Give the write by which a batch holds a file; its condition fails when the file is gone."""
+    return _change(table, file, "ADD held_by :batch, #version :one", batch)
+
+
+def let_go(table: str, file: Key, batch: str) -> "TransactWriteItemTypeDef":
+    """Give the write by which a batch lets a file go; its condition fails when the file is gone."""
+    return _change(table, file, "ADD #version :one DELETE held_by :batch", batch)
+
+
+def _change(table: str, file: Key, expression: str, batch: str) -> "TransactWriteItemTypeDef":
+    return {
+        "Update": {
+            "TableName": table,
+            "Key": file.encode(),
+            "UpdateExpression": expression,
+            "ConditionExpression": f"attribute_exists({PARTITION})",
+            "ExpressionAttributeNames": {"#version": VERSION},
+            "ExpressionAttributeValues": items.encode({":batch": {batch}, ":one": 1}),
+        }
+    }

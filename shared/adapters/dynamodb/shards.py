@@ -1,0 +1,102 @@
+"""The shards of a batch, and the queue of those that are open.
+
+The attribute `queue` is in an item exactly while its shard is open; it is what the sparse index is made of. Every change but a commit
+(`chunks.py`) is one of the pure functions of `shared.core.lease`, by compare-and-set.
+"""
+
+from collections.abc import Callable, Sequence
+
+from shared.adapters.dynamodb import tables
+from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
+from shared.adapters.dynamodb.record_table import Kind, RecordTable, existing
+from shared.core import lease
+from shared.core.errors import Conflict
+from shared.core.ids import BatchRef
+from shared.core.records import Shard
+
+TOGETHER = 100  # the most that a transaction takes
+TRIES = 20
+
+
+def key(ref: BatchRef, index: int) -> Key:
+    """Give the key of a shard's item."""
+    return Key(str(ref), f"S#{index:06d}")
+
+
+def _queue(shard: Shard) -> dict[str, str]:
+    return {tables.QUEUE.partition: shard.revision} if lease.is_open(shard) else {}
+
+
+KIND = Kind(Shard, lambda shard: key(shard.ref, shard.index), _queue)
+
+
+class DynamoShards:
+    """`shared.ports.Shards` and `ShardQueue`. Args: the client, and what the names of the deployment's tables begin with."""
+
+    def __init__(self, dynamo: Dynamo, prefix: str) -> None:
+        self._dynamo = dynamo
+        self._table = tables.SHARDS.named(prefix)
+        self._shards = RecordTable(dynamo, self._table, KIND)
+
+    def put(self, shards: Sequence[Shard]) -> None:
+        """Keep those that are not there yet, a hundred in a transaction."""
+        for start in range(0, len(shards), TOGETHER):
+            self._put(shards[start : start + TOGETHER])
+
+    def _put(self, shards: Sequence[Shard]) -> None:
+        missing = shards
+        for attempt in range(TRIES):
+            try:
+                self._dynamo.transact([{"Put": self._shards.insertion(shard)} for shard in missing])
+            except Conflict:
+                self._dynamo.pause(attempt)
+            else:
+                return
+            missing = [shard for shard in missing if self._shards.find(key(shard.ref, shard.index)) is None]
+            if not missing:
+                return
+        raise Conflict("the same shards are put by too many at once: try again later")
+
+    def of(self, ref: BatchRef) -> list[Shard]:
+        """Give all shards of a batch, by index, as last written."""
+        return [self._shards.record(item) for item in self._dynamo.query(self._table, str(ref), Sorted("begins", "S#"))]
+
+    def drain(self, shard: Shard) -> None:
+        """Close it when nobody leases it, else mark it draining."""
+        self._change(shard, lease.drained)
+
+    def reclaim(self, shard: Shard, at: float) -> bool:
+        """Take the lease of `shard.epoch` away; False when it is lost already."""
+        held = False
+
+        def change(now: Shard) -> Shard:
+            nonlocal held
+            held = lease.holds(now, shard)
+            return lease.reclaimed(now, shard, at)
+
+        self._change(shard, change)
+        return held
+
+    def close(self, shard: Shard) -> None:
+        """Close it, whatever its state."""
+        self._change(shard, lease.closed)
+
+    def open(self, revision: str) -> list[Shard]:
+        """Give the open shards of a revision by rank, from the index."""
+        return [self._shards.record(item) for item in self._dynamo.query(self._table, revision, index=tables.QUEUE)]
+
+    def lease(self, shard: Shard, owner: str, until: float) -> Shard:
+        """Lease a ready shard at the next epoch; Conflict."""
+        return self._shards.update(key(shard.ref, shard.index), lambda now: lease.taken(now, shard, owner, until))
+
+    def renew(self, shard: Shard, until: float) -> Shard:
+        """Prolong the lease; Fenced when it is lost."""
+        return self._shards.update(key(shard.ref, shard.index), lambda now: lease.renewed(now, shard, until))
+
+    def release(self, shard: Shard) -> None:
+        """Give the lease back; a draining shard is closed."""
+        self._change(shard, lambda now: lease.released(now, shard))
+
+    def _change(self, shard: Shard, change: Callable[[Shard], Shard]) -> None:
+        name = f"shard {shard.index} of {shard.ref}"
+        self._shards.update(key(shard.ref, shard.index), lambda now: change(existing(now, name)))

@@ -1,0 +1,77 @@
+"""The records of files in memory."""
+
+from collections.abc import Callable
+from itertools import islice
+from threading import RLock
+
+import msgspec
+
+from shared.adapters.memory.rows import Rows
+from shared.core.errors import Conflict
+from shared.core.ids import Space
+from shared.core.records import File
+
+
+class MemoryFiles:
+    """`shared.ports.FileStore`."""
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._files: Rows[tuple[Space, str], File] = Rows(File)
+
+    def put(self, file: File) -> None:
+        """Keep a new record; the very same one again changes nothing, another one of that id is a Conflict."""
+        with self._lock:
+            if self._files.find((file.space, file.id)) not in {None, file}:
+                raise Conflict(f"the id {file.id} is taken")
+            self._files[file.space, file.id] = file
+
+    def get(self, space: Space, file_id: str) -> File:
+        """Give the record; NotFound."""
+        with self._lock:
+            return self._files.get((space, file_id))
+
+    def update(self, space: Space, file_id: str, change: Callable[[File], File]) -> File:
+        """Apply a pure change; NotFound; what `change` raises."""
+        with self._lock:
+            old = self.get(space, file_id)
+            new = change(old)
+            if new == old:
+                return new
+            self._files[space, file_id] = msgspec.structs.replace(new, version=old.version + 1)
+            return self.get(space, file_id)
+
+    def delete(self, space: Space, file_id: str) -> None:
+        """Remove the record; Conflict while a live batch holds it; NotFound."""
+        with self._lock:
+            if self.get(space, file_id).held_by:
+                raise Conflict(f"a live batch holds {file_id}")
+            del self._files[space, file_id]
+
+    def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
+        """Give the next `limit` records, by id."""
+        with self._lock:
+            files = sorted(self._files.where(lambda key: key[0] == space), key=lambda file: file.id)
+        if newest_first:
+            files.reverse()
+        behind = (file for file in files if after is None or (file.id < after if newest_first else file.id > after))
+        return list(islice(behind, limit))
+
+    def hold(self, space: Space, file_id: str, batch: str) -> None:
+        """Let a batch hold the file; NotFound."""
+        self.update(space, file_id, lambda file: _held(file, {*file.held_by, batch}))
+
+    def let_go(self, space: Space, file_id: str, batch: str) -> None:
+        """Let a batch hold the file no longer, if it is there."""
+        with self._lock:
+            if (space, file_id) in self._files:
+                self.update(space, file_id, lambda file: _held(file, {*file.held_by} - {batch}))
+
+    def keep(self, file: File) -> None:
+        """Keep a record, whatever is there."""
+        with self._lock:
+            self._files[file.space, file.id] = file
+
+
+def _held(file: File, batches: set[str]) -> File:
+    return msgspec.structs.replace(file, held_by=tuple(sorted(batches)))

@@ -1,0 +1,116 @@
+"""The shards of batches in memory, their queue, and the committed chunks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import RLock
+
+import msgspec
+
+from shared.adapters.memory.rows import Rows
+from shared.core import lease
+from shared.core.errors import Fenced
+from shared.core.ids import BatchRef
+from shared.core.plan import committed
+from shared.core.records import Chunk, Shard
+
+
+class MemoryShards:
+    """`shared.ports.Shards` and `ShardQueue`."""
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self._shards: Rows[tuple[BatchRef, int], Shard] = Rows(Shard)
+
+    def put(self, shards: Sequence[Shard]) -> None:
+        """Keep those that are not there yet."""
+        with self._lock:
+            for shard in shards:
+                if (shard.ref, shard.index) not in self._shards:
+                    self._shards[shard.ref, shard.index] = shard
+
+    def of(self, ref: BatchRef) -> list[Shard]:
+        """Give all shards of a batch, by index."""
+        with self._lock:
+            return sorted(self._shards.where(lambda key: key[0] == ref), key=lambda shard: shard.index)
+
+    def drain(self, shard: Shard) -> None:
+        """Close it when nobody leases it, else mark it draining."""
+        self._change(shard, lease.drained)
+
+    def reclaim(self, shard: Shard, at: float) -> bool:
+        """Take the lease of `shard.epoch` away; False when it is lost already."""
+        with self._lock:
+            held = lease.holds(self.find(shard), shard)
+            self._change(shard, lambda now: lease.reclaimed(now, shard, at))
+            return held
+
+    def close(self, shard: Shard) -> None:
+        """Close it, whatever its state."""
+        self._change(shard, lease.closed)
+
+    def open(self, revision: str) -> list[Shard]:
+        """Give the open shards of a revision by rank."""
+        with self._lock:
+            shards = list(self._shards.where(lambda _: True))
+        mine = (shard for shard in shards if shard.revision == revision and lease.is_open(shard))
+        return sorted(mine, key=lambda shard: shard.rank)
+
+    def lease(self, shard: Shard, owner: str, until: float) -> Shard:
+        """Lease a ready shard at the next epoch; Conflict."""
+        with self._lock:
+            return self.write(lease.taken(self.find(shard), shard, owner, until))
+
+    def renew(self, shard: Shard, until: float) -> Shard:
+        """Prolong the lease; Fenced when it is lost."""
+        with self._lock:
+            return self.write(lease.renewed(self.find(shard), shard, until))
+
+    def release(self, shard: Shard) -> None:
+        """Give the lease back; a draining shard is closed."""
+        self._change(shard, lambda now: lease.released(now, shard))
+
+    def find(self, shard: Shard) -> Shard | None:
+        """Give the record that `shard` is a copy of, as it is now."""
+        return self._shards.find((shard.ref, shard.index))
+
+    def write(self, shard: Shard) -> Shard:
+        """Write a record over the one that was read under the same lock."""
+        self._shards[shard.ref, shard.index] = shard
+        return shard
+
+    def _change(self, shard: Shard, change: Callable[[Shard], Shard]) -> None:
+        with self._lock:
+            self.write(change(self._shards.get((shard.ref, shard.index))))
+
+
+class MemoryChunkLog:
+    """`shared.ports.ChunkLog`."""
+
+    def __init__(self, lock: RLock, shards: MemoryShards) -> None:
+        self._lock = lock
+        self._shards = shards
+        self._chunks: Rows[tuple[BatchRef, int, int, int], Chunk] = Rows(Chunk)
+
+    def commit(self, shard: Shard, chunk: Chunk) -> None:
+        """Commit a chunk; the commit's very repetition finds it done. Fenced when the lease is lost or the number is another's; Conflict."""
+        after = committed(shard, chunk)
+        with self._lock:
+            found = self.find(shard.ref, chunk.shard, chunk.epoch, chunk.seq)
+            if found is not None:
+                if found.key != chunk.key:
+                    raise Fenced(f"number {chunk.seq} of {shard.ref} is taken by {found.key}")
+                return
+            now = self._shards.find(shard)
+            lease.insist(now, shard)
+            self._shards.write(msgspec.structs.replace(after, draining=now is not None and now.draining))
+            self._chunks[shard.ref, chunk.shard, chunk.epoch, chunk.seq] = chunk
+
+    def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:
+        """Give the committed chunk of that number, or None."""
+        with self._lock:
+            return self._chunks.find((ref, shard, epoch, seq))
+
+    def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
+        """Give the committed chunks of a batch or of one of its shards, by shard, epoch and number."""
+        with self._lock:
+            chunks = list(self._chunks.where(lambda key: key[0] == ref and shard in {None, key[1]}))
+        return iter(sorted(chunks, key=lambda chunk: (chunk.shard, chunk.epoch, chunk.seq)))
