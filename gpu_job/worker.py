@@ -18,8 +18,9 @@ from shared.core.models import Model
 from shared.core.plan import ShardPlan
 from shared.core.records import Shard, ShardState
 from shared.core.request_line import LineError
-from shared.ports import Blobs, ChunkLog, Clock, ShardQueue
-from shared.services.fleet import FleetService
+from shared.ports import Blobs, ChunkLog, Clock, ShardQueue, Shards
+from shared.services.leases import take_back
+from shared.services.roster import Roster
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
 
@@ -43,9 +44,10 @@ class Worker:
         dispatcher: Dispatcher,
         committer: Committer,
         queue: ShardQueue,
+        shards: Shards,
         log: ChunkLog,
         blobs: Blobs,
-        fleet: FleetService,
+        roster: Roster,
         wake: Wake,
         clock: Clock,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -55,9 +57,10 @@ class Worker:
         self._dispatcher = dispatcher
         self._committer = committer
         self._queue = queue
+        self._shards = shards
         self._chunk_log = log
         self._blobs = blobs
-        self._fleet = fleet
+        self._roster = roster
         self._wake = wake
         self._clock = clock
         self._sleep = sleep
@@ -70,6 +73,7 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(self._dispatcher.keep_alive())
             if await self._before_stop(self._dispatcher.ready()):
+                await asyncio.to_thread(self._roster.serving, self._settings.revision)
                 await self._serve(group)
             keeper.cancel()
 
@@ -105,7 +109,7 @@ class Worker:
         """Lease the most urgent shard that can be had; leases of others that have run out are taken back first."""
         try:
             shards = self._queue.open(self._settings.revision)
-            self._fleet.reclaim(shards)
+            take_back(self._shards, shards, self._clock())
             for shard in shards:
                 if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
                     return leased
@@ -209,10 +213,10 @@ class Worker:
     async def _may_leave(self) -> bool:
         """Close, then look once more: a shard that came just now was put by somebody who still counted us."""
         revision, worker = self._settings.revision, self._settings.worker
-        await asyncio.to_thread(self._fleet.close, revision, worker)
+        await asyncio.to_thread(self._roster.close, revision, worker)
         await self._before_stop(self._sleep(SECOND_LOOK))
         shards = await asyncio.to_thread(self._queue.open, revision)
         if not any(shard.state is ShardState.READY for shard in shards):
             return True
-        await asyncio.to_thread(self._fleet.reopen, revision, worker)
+        await asyncio.to_thread(self._roster.reopen, revision, worker)
         return False

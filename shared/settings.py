@@ -89,6 +89,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
     Attributes:
         revision: The model revision that it serves.
         worker: Its name in the worker table.
+        job: The fleet's id of the job that it is (AWS Batch sets `AWS_BATCH_JOB_ID`).
         state_machine_arn: The lifecycle, to wake a batch that is done.
         state_dir: Where models and engine logs are.
         engine_python: The Python of the engine's environment; without one the engine runs in the worker's own.
@@ -103,6 +104,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
 
     revision: str
     worker: str
+    job: str
     state_machine_arn: str
     state_dir: str
     engine_python: str | None = None

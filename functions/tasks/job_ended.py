@@ -24,6 +24,7 @@ class Container(msgspec.Struct, frozen=True):
 class Detail(msgspec.Struct, frozen=True):
     """The part of the state change that matters."""
 
+    status: str
     container: Container
 
 
@@ -37,7 +38,8 @@ def job_ended(services: Services, event: Event) -> dict[str, str]:
     """Act on the end of a worker."""
     environment = {variable.name: variable.value for variable in event.detail.container.environment}
     worker = environment["SLACKWATER_WORKER"]
-    services.fleet.gone(environment["SLACKWATER_REVISION"], worker)
+    failed = event.detail.status == "FAILED"
+    services.fleet.gone(environment["SLACKWATER_REVISION"], worker, failed=failed)
     return {"worker": worker}
 
 

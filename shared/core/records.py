@@ -266,11 +266,18 @@ class WorkerEntry(Record, frozen=True, kw_only=True):
 
 
 class Workers(Record, frozen=True, kw_only=True):
-    """The workers of one revision: one record, changed conditionally, so that nobody asks for one too many."""
+    """The workers of one revision: one record, changed conditionally, so that nobody asks for one too many.
+
+    Attributes:
+        failures: How many workers in a row ended badly before they could serve; `failed_at` is when the last one did.
+
+    """
 
     revision: str
     version: int = 0
     workers: dict[str, WorkerEntry] = {}
+    failures: int = 0
+    failed_at: int = 0
 
 
 class ApiKey(Record, frozen=True, kw_only=True):

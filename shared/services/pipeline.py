@@ -20,6 +20,7 @@ from shared.core.scan import Entry
 from shared.core.window import DRAIN, Timing
 from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
 from shared.services.fleet import FleetService
+from shared.services.leases import take_back
 from shared.services.wake import unanswered
 
 PUT_SHARDS = 100
@@ -126,7 +127,7 @@ class Pipeline:
         if self._is_over(batch, left):
             event = Event.EXPIRE if left else Event.DRAIN
             return self._batches.update(ref, lambda batch: self._ended(batch, event)), Next.DRAIN
-        self._fleet.reclaim(left)
+        take_back(self._shards, left, self._clock())
         if batch.revision is not None:
             self._fleet.ensure(batch.revision, known=len(left))
         if rounds >= ROUNDS:

@@ -1,0 +1,130 @@
+"""The worker's entry point: settings, clients, adapters, engine, worker; and the signals that stop it.
+
+It exits 0 when there was nothing left to do or it was told to stop, and 1 when its engine could not be kept alive.
+"""
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+from gpu_job import vllm_engine
+from gpu_job.chunks import Committer
+from gpu_job.dispatch import Dispatcher
+from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine
+from gpu_job.row import SERVED_NAME
+from gpu_job.upstream import Upstream
+from gpu_job.worker import Worker
+from shared.adapters.clients import Clients
+from shared.adapters.dynamodb.batches import DynamoBatches
+from shared.adapters.dynamodb.chunks import DynamoChunkLog
+from shared.adapters.dynamodb.dynamo import Dynamo
+from shared.adapters.dynamodb.shards import DynamoShards
+from shared.adapters.dynamodb.workers import DynamoWorkers
+from shared.adapters.ids import new_id, now
+from shared.adapters.s3 import S3Blobs
+from shared.adapters.stepfunctions import StepFunctionsWorkflow
+from shared.core.models import Model, Registry
+from shared.services.roster import Roster
+from shared.services.wake import Wake
+from shared.settings import WorkerSettings
+
+ECHO_START_SECONDS = 30.0
+VLLM_START_SECONDS = 1800.0
+THREADS = 32
+
+_log = logging.getLogger("slackwater.worker")
+
+
+async def work(settings: WorkerSettings, model: Model) -> None:
+    """Run one worker to its end."""
+    clients = Clients(region=settings.region, endpoint_url=settings.endpoint_url, connections=THREADS)
+    dynamo = Dynamo(clients.dynamodb, sleep=time.sleep, random=random.random)
+    shards = DynamoShards(dynamo, settings.table_prefix)
+    chunks = DynamoChunkLog(dynamo, settings.table_prefix)
+    store = S3Blobs(clients.s3, settings.bucket)
+    roster = Roster(workers=DynamoWorkers(dynamo, settings.table_prefix), clock=now)
+    wake = Wake(
+        batches=DynamoBatches(dynamo, settings.table_prefix),
+        shards=shards,
+        workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
+    )
+    engine = _engine(settings, model)
+    async with Upstream(engine, max_in_flight=model.max_in_flight) as upstream:
+        worker = Worker(
+            settings,
+            model,
+            dispatcher=Dispatcher(engine, upstream, row_seconds=settings.row_seconds),
+            committer=Committer(blobs=store, log=chunks, new_id=new_id),
+            queue=shards,
+            shards=shards,
+            log=chunks,
+            blobs=store,
+            roster=roster,
+            wake=wake,
+            clock=now,
+        )
+        _stop_on_signals(worker)
+        await asyncio.to_thread(roster.enter, settings.revision, settings.worker, settings.job)
+        try:
+            await worker.run()
+            # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
+            await asyncio.to_thread(roster.leave, settings.revision, settings.worker)
+        finally:
+            await engine.stop()
+
+
+def _engine(settings: WorkerSettings, model: Model) -> Engine:
+    if model.engine == "openai":
+        return RemoteEngine(model.source)
+    state = Path(settings.state_dir)
+    log = state / "engines" / f"{settings.worker}.log"
+    if model.engine == "echo":
+        return EngineProcess(
+            lambda port: [sys.executable, "-m", "gpu_job.echo_engine", "--port", str(port), "--model", SERVED_NAME],
+            env=dict(os.environ),
+            log_path=log,
+            start_timeout=ECHO_START_SECONDS,
+        )
+    python = settings.engine_python or sys.executable
+    return EngineProcess(
+        lambda port: vllm_engine.command(
+            python, model.source, SERVED_NAME, port, cpu=settings.engine_cpu, extra_args=model.engine_args
+        ),
+        env={**os.environ, **vllm_engine.environment(cpu=settings.engine_cpu, state=state)},
+        log_path=log,
+        start_timeout=VLLM_START_SECONDS,
+    )
+
+
+def _stop_on_signals(worker: Worker) -> None:
+    """SIGTERM is how AWS Batch, a Spot loss and the local stack end a worker; Ctrl-C is how a person does."""
+    loop = asyncio.get_running_loop()
+    stops: set[asyncio.Task[None]] = set()
+
+    def stop() -> None:
+        stops.add(loop.create_task(worker.stop()))
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+
+
+def main() -> None:
+    """Run the worker that the environment describes."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
+    try:
+        settings = WorkerSettings.from_env(os.environ)
+        registry = Registry.from_json(Path(settings.models_file).read_bytes())
+        asyncio.run(work(settings, registry.revision(settings.revision)))
+    except* EngineFailed as group:
+        for error in group.exceptions:
+            _log.error("%s", error)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""What the local stack can be told on its command line; its processes hand it on to each other the same way."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options.
+
+    Attributes:
+        port: The port of the API.
+        time_scale: How many times faster windows and waits pass.
+        state: The folder of models, logs and objects.
+        max_workers: The most workers of one model.
+        shard_lines: The most lines of a shard.
+        lease_seconds: How long a lease lasts that nobody renews.
+        heartbeat_seconds: How often leases are renewed.
+        idle_seconds: How long a worker without work waits for some.
+        row_seconds: The longest that one request may take.
+        chunk_seconds: How long finished rows wait for more, before they are committed.
+        sweep_seconds: How often batches without an execution are looked for.
+
+    """
+
+    port: int = 8000
+    time_scale: float = 1.0
+    state: str = str(ROOT / ".slackwater")
+    max_workers: int = 1
+    shard_lines: int = 500
+    lease_seconds: float = 60.0
+    heartbeat_seconds: float = 5.0
+    idle_seconds: float = 600.0
+    row_seconds: float = 900.0
+    chunk_seconds: float = 5.0
+    sweep_seconds: float = 15.0
+
+    @property
+    def folder(self) -> Path:
+        """The state folder, absolute."""
+        return Path(self.state).absolute()
+
+    def to_args(self) -> list[str]:
+        """Give the arguments that `parse` reads these options from."""
+        return [f"--{name.replace('_', '-')}={value}" for name, value in msgspec.structs.asdict(self).items()]
+
+
+def parse(args: Sequence[str], program: str) -> Options:
+    """Read the options; wrong ones end the program with a usage message and exit code 2."""
+    parser = argparse.ArgumentParser(prog=program, description="The whole of Slackwater on one machine.")
+    for field in msgspec.structs.fields(Options):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
+    options = Options(**vars(parser.parse_args(args)))
+    if options.time_scale <= 0:
+        parser.error("--time-scale must be greater than 0")
+    return options
