@@ -31,6 +31,11 @@ _RESENDS = 2
 _KEEP_ALIVE = 4.0  # seconds; vLLM's server closes a connection that was idle for 5
 _CONNECT_TIMEOUT = 10.0
 _METRICS_TIMEOUT = 5.0
+# What poll reports of a socket whose other side has closed. Data that waits to be read (TLS sends some) is no sign of it.
+if sys.platform == "linux":
+    _PEER_CLOSED = select.POLLRDHUP
+else:
+    _PEER_CLOSED = select.POLLHUP
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{.*\})? (\S+)", re.MULTILINE)
 
 
@@ -114,19 +119,19 @@ class Upstream:
 
     async def _send(self, url: str, body: bytes) -> Reply:
         for _ in range(1 + _RESENDS):
-            row = _Row(body)
+            sending = _Body(body)
             try:
-                async with self._session.post(url, data=row, allow_redirects=False) as response:
+                async with self._session.post(url, data=sending, allow_redirects=False) as response:
                     return Reply(response.status, await response.read())
             except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
                 raise EngineUnreachable("the engine takes no connection", sent=False) from error
             except aiohttp.ClientError as error:
-                if row.sent:
+                if sending.sent:
                     raise EngineUnreachable("the engine went away before it had answered", sent=True) from error
         raise EngineUnreachable("the engine closes every connection before a request", sent=False)
 
 
-class _Row(aiohttp.Payload):
+class _Body(aiohttp.Payload):
     """A request's body that knows whether its first byte was handed to a connection that the other side holds open."""
 
     def __init__(self, body: bytes) -> None:
@@ -153,5 +158,5 @@ def _closed(transport: asyncio.Transport | None) -> bool:
     if transport is None or transport.is_closing():
         return True
     look = select.poll()
-    look.register(transport.get_extra_info("socket"), select.POLLRDHUP if sys.platform == "linux" else select.POLLHUP)
+    look.register(transport.get_extra_info("socket"), _PEER_CLOSED)
     return bool(look.poll(0))
