@@ -36,7 +36,9 @@ if sys.platform == "linux":
     _PEER_CLOSED = select.POLLRDHUP
 else:
     _PEER_CLOSED = select.POLLHUP
-_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)(?:\{.*\})? (\S+)", re.MULTILINE)
+_SAMPLE = re.compile(
+    r"^([A-Za-z_:][\w:]*)(?:\{.*\})? ([-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|Inf|NaN))(?!\S)", re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -106,13 +108,13 @@ class Upstream:
                 aiohttp.ClientSession(timeout=timeout) as session,
                 session.get(self._engine.base_url + "/metrics") as response,
             ):
-                text = await response.text() if response.status == HTTPStatus.OK else ""
+                body = await response.read() if response.status == HTTPStatus.OK else b""
         except TimeoutError:
             raise EngineTimeout(f"the engine gave no metrics within {_METRICS_TIMEOUT:g} s") from None
         except aiohttp.ClientError as error:
             raise EngineUnreachable("the engine gave no metrics", sent=True) from error
         totals: defaultdict[str, float] = defaultdict(float)
-        for name, value in _SAMPLE.findall(text):
+        for name, value in _SAMPLE.findall(body.decode(errors="replace")):
             if not name.endswith("_bucket"):
                 totals[name] += float(value)
         return dict(totals)

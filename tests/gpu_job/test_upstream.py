@@ -233,6 +233,7 @@ async def test_metrics_are_summed_over_labels() -> None:
             'vllm:ttft_seconds_bucket{le="+Inf"} 4.0\n'
             "vllm:ttft_seconds_sum 1.5e-05\n"
             "process_start_time_seconds 1.7e+09 1700000000000\n"
+            "no sample at all\n"
         )
 
     async with serving("/metrics", handle) as engine, Upstream(engine, max_in_flight=1) as upstream:
