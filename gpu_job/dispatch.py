@@ -82,7 +82,7 @@ class Dispatcher:
                 return self._failed(row, None)
             return self._death(row) if error.sent else None
         except EngineTimeout:
-            return await self._timed_out(row)
+            return await self._timed_out(row, generation)
         return await self._judge(row, reply, generation)
 
     async def _judge(self, row: Row, reply: Reply, generation: int) -> Finished | None:
@@ -107,9 +107,10 @@ class Dispatcher:
             return finish(row, reply)
         return _give_up(row, f"The engine gave no readable answer in {FAILURES} attempts.")
 
-    async def _timed_out(self, row: Row) -> Finished | None:
+    async def _timed_out(self, row: Row, generation: int) -> Finished | None:
         row.timeouts += 1
-        if not await self._engine.alive():
+        # Rows that time out together find the same engine unwell; only that one is killed, never its successor.
+        if not await self._engine.alive() and self._engine.generation == generation:
             self._ready.clear()
             await self._engine.kill()
         if row.timeouts >= TIMEOUTS:
