@@ -36,7 +36,7 @@ def build_app(services: Services, mounts: Mapping[str, Contract], *, clock: Cloc
     app = FastAPI(title=TITLE, version=VERSION, openapi_url=None, redirect_slashes=False)
     errors.install(app)
     app.add_middleware(Edge, clock=clock, new_id=new_id)
-    app.include_router(health.router())
+    health.add(app.router)
     for prefix, contract in mounts.items():
         app.include_router(_mount(prefix, contract, services))
     return app
@@ -45,10 +45,10 @@ def build_app(services: Services, mounts: Mapping[str, Contract], *, clock: Cloc
 def _mount(prefix: str, contract: Contract, services: Services) -> APIRouter:
     gate = Gate(services.accounts, contract)
     mount = APIRouter(prefix=prefix)
-    mount.include_router(health.router())
-    mount.include_router(files.router(contract, services.files, gate))
-    mount.include_router(batches.router(contract, services.batches, gate))
-    mount.include_router(models.router(contract, services.registry, gate))
+    health.add(mount)
+    files.add(mount, contract, services.files, gate)
+    batches.add(mount, contract, services.batches, gate)
+    models.add(mount, contract, services.registry, gate)
 
     @mount.get("/openapi.json", include_in_schema=False)
     def openapi() -> dict[str, Any]:

@@ -17,9 +17,8 @@ from shared.services.batches import Batches
 LIMIT = Limit(most=100, default=20)
 
 
-def router(contract: Contract, batches: Batches, gate: Gate) -> APIRouter:
-    """Give the routes of one mount."""
-    routes = APIRouter()
+def add(routes: APIRouter, contract: Contract, batches: Batches, gate: Gate) -> None:
+    """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
 
@@ -48,8 +47,6 @@ def router(contract: Contract, batches: Batches, gate: Gate) -> APIRouter:
     def cancel_batch(caller: writer, batch_id: str) -> BatchObject:
         """Cancel a batch; what is finished is still delivered."""
         return BatchObject.of(batches.cancel(BatchRef(*caller.space(contract), batch_id)))
-
-    return routes
 
 
 def _request_body(contract: Contract) -> dict[str, Any]:

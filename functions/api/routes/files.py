@@ -32,9 +32,8 @@ FORM_BYTES = 1 << 20
 CONTENT_TYPE = "application/jsonl"
 
 
-def router(contract: Contract, files: Files, gate: Gate) -> APIRouter:
-    """Give the routes of one mount."""
-    routes = APIRouter()
+def add(routes: APIRouter, contract: Contract, files: Files, gate: Gate) -> None:
+    """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
 
@@ -102,8 +101,6 @@ def router(contract: Contract, files: Files, gate: Gate) -> APIRouter:
         if wanted:
             headers["content-range"] = f"bytes {part.start}-{part.end - 1}/{info.size}"
         return StreamingResponse(_read(files, file, part), 206 if wanted else 200, headers)
-
-    return routes
 
 
 async def _receive(request: Request, upload: Upload, limit: int) -> records.File:

@@ -5,13 +5,10 @@ from fastapi import APIRouter
 from functions.api.wire import Health
 
 
-def router() -> APIRouter:
-    """Give the route."""
-    routes = APIRouter()
+def add(routes: APIRouter) -> None:
+    """Add the route to those of a mount, or of the root."""
 
     @routes.get("/healthz")
     async def healthz() -> Health:
         """Say that the server answers."""
         return Health()
-
-    return routes

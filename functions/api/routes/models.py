@@ -12,9 +12,8 @@ from shared.core.models import Registry
 from shared.services.accounts import Caller
 
 
-def router(contract: Contract, registry: Registry, gate: Gate) -> APIRouter:
-    """Give the routes of one mount."""
-    routes = APIRouter()
+def add(routes: APIRouter, contract: Contract, registry: Registry, gate: Gate) -> None:
+    """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
 
     @routes.get("/models")
@@ -29,5 +28,3 @@ def router(contract: Contract, registry: Registry, gate: Gate) -> APIRouter:
         if model is None:
             raise NotFound(f"there is no model {model_id!r}")
         return ModelObject.of(model, contract)
-
-    return routes
