@@ -1,7 +1,7 @@
 """The lease of a shard: what worker, sweep and lifecycle may do to it. The same for every store, which only has to write atomically.
 
 - A lease is an epoch. Whoever holds another epoch than the record holds nothing, whatever its own copy says.
-- `now` is the record as it is, None when there is none; `seen` is the caller's copy, which may be old.
+- `now` is the record as it is; `seen` is the caller's copy, which may be old.
 - Owner and lease are there exactly while the shard is leased. A draining shard is leased: it closes when the lease ends, however it ends.
 - `closed` is the fence: nothing but another closing follows it.
 """
@@ -18,27 +18,27 @@ def is_open(shard: Shard) -> bool:
     return shard.state in {ShardState.READY, ShardState.LEASED}
 
 
-def holds(now: Shard | None, seen: Shard) -> bool:
+def holds(now: Shard, seen: Shard) -> bool:
     """Whether the lease of `seen.epoch` is the one that counts."""
-    return now is not None and now.state is ShardState.LEASED and now.epoch == seen.epoch
+    return now.state is ShardState.LEASED and now.epoch == seen.epoch
 
 
-def taken(now: Shard | None, seen: Shard, owner: str, until: float) -> Shard:
+def taken(now: Shard, seen: Shard, owner: str, until: float) -> Shard:
     """Lease a ready shard at the next epoch.
 
     Conflict unless it is ready at the epoch of `seen`: a call that arrives late must not lease what was leased and given back
     since. The lease that `owner` has got from `seen` already is given again.
     """
-    if now is not None and now.state is ShardState.LEASED and (now.owner, now.epoch) == (owner, seen.epoch + 1):
+    if now.state is ShardState.LEASED and (now.owner, now.epoch) == (owner, seen.epoch + 1):
         return msgspec.structs.replace(now, lease_until=max(now.lease_until, until))
-    if now is None or now.state is not ShardState.READY or now.epoch != seen.epoch:
+    if now.state is not ShardState.READY or now.epoch != seen.epoch:
         raise Conflict(f"shard {seen.index} of {seen.ref} cannot be leased any more: look at the queue again")
     return msgspec.structs.replace(now, state=ShardState.LEASED, owner=owner, lease_until=until, epoch=now.epoch + 1)
 
 
-def renewed(now: Shard | None, seen: Shard, until: float) -> Shard:
+def renewed(now: Shard, seen: Shard, until: float) -> Shard:
     """Prolong the lease, never shorten it; Fenced when it is lost."""
-    if now is None or not holds(now, seen):
+    if not holds(now, seen):
         raise fenced(seen)
     return msgspec.structs.replace(now, lease_until=max(now.lease_until, until))
 
@@ -73,9 +73,9 @@ def closed(now: Shard) -> Shard:
     return msgspec.structs.replace(now, state=ShardState.CLOSED, owner=None, lease_until=0, epoch=now.epoch + 1)
 
 
-def insist(now: Shard | None, seen: Shard) -> None:
+def insist(now: Shard, seen: Shard) -> None:
     """Insist that a commit from `seen` may count: Fenced when its lease is lost, Conflict when `seen` misses a commit of its own lease."""
-    if now is None or not holds(now, seen):
+    if not holds(now, seen):
         raise fenced(seen)
     if (now.completed, now.failed) != (seen.completed, seen.failed):
         raise Conflict(f"shard {seen.index} of {seen.ref} has commits that the caller does not know: find them first")

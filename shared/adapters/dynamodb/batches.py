@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shared.adapters.dynamodb import files, items, tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
-from shared.adapters.dynamodb.record_table import ABSENT, Kind, RecordTable, existing
+from shared.adapters.dynamodb.record_table import ABSENT, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION, SORT
 from shared.core.errors import Conflict, NotFound, Unavailable
 from shared.core.ids import BatchRef, Space
@@ -91,11 +91,11 @@ class DynamoBatches:
 
     def get(self, ref: BatchRef) -> Batch:
         """Give the record as last written; NotFound."""
-        return existing(self._batches.find(_key(ref)), f"batch {ref.id}")
+        return self._batches.get(_key(ref))
 
     def update(self, ref: BatchRef, change: Callable[[Batch], Batch]) -> Batch:
         """Apply a pure change, by compare-and-set; NotFound; what `change` raises."""
-        return self._batches.update(_key(ref), lambda batch: change(existing(batch, f"batch {ref.id}")))
+        return self._batches.update(_key(ref), change)
 
     def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files_: Sequence[File]) -> Batch:
         """Apply the change that ends the batch, keep its result files and let its input go, in one transaction."""
@@ -110,7 +110,7 @@ class DynamoBatches:
                 writes.append(files.let_go(self._files_table, _input(batch), batch.id))
             self._dynamo.transact(writes)
 
-        return self._batches.update(_key(ref), lambda batch: change(existing(batch, f"batch {ref.id}")), write)
+        return self._batches.update(_key(ref), change, write=write)
 
     def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:
         """Give the next `limit` batches, newest first."""

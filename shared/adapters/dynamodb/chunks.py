@@ -50,7 +50,7 @@ class DynamoChunkLog:
         except Conflict:
             found = self.find(shard.ref, chunk.shard, chunk.epoch, chunk.seq)
             if found is None:
-                lease.insist(self._shards.find(key(shard.ref, shard.index)), shard)
+                lease.insist(self._shards.get(key(shard.ref, shard.index)), shard)
                 raise
             if found.key != chunk.key:
                 raise Fenced(f"number {chunk.seq} of {shard.ref} is taken by {found.key}") from None

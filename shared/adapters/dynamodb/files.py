@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shared.adapters.dynamodb import items, tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
-from shared.adapters.dynamodb.record_table import VERSION, Kind, RecordTable, existing
+from shared.adapters.dynamodb.record_table import VERSION, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION
 from shared.core.errors import Conflict
 from shared.core.ids import Space
@@ -49,11 +49,11 @@ class DynamoFiles:
 
     def get(self, space: Space, file_id: str) -> File:
         """Give the record as last written; NotFound."""
-        return existing(self._files.find(key(space, file_id)), f"file {file_id}")
+        return self._files.get(key(space, file_id))
 
     def update(self, space: Space, file_id: str, change: Callable[[File], File]) -> File:
         """Apply a pure change, by compare-and-set; NotFound; what `change` raises."""
-        return self._files.update(key(space, file_id), lambda file: change(existing(file, f"file {file_id}")))
+        return self._files.update(key(space, file_id), change)
 
     def delete(self, space: Space, file_id: str) -> None:
         """Remove the record; Conflict while a live batch holds it; NotFound."""

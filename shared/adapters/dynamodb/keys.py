@@ -2,7 +2,7 @@
 
 from shared.adapters.dynamodb import tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key
-from shared.adapters.dynamodb.record_table import Kind, RecordTable, existing
+from shared.adapters.dynamodb.record_table import Kind, RecordTable
 from shared.core.records import ApiKey
 
 
@@ -19,7 +19,7 @@ class DynamoKeys:
 
     def find(self, secret_hash: str) -> ApiKey:
         """Give the key; NotFound."""
-        return existing(self._keys.find(_key(secret_hash)), "such API key")
+        return self._keys.get(_key(secret_hash))
 
     def put(self, key: ApiKey) -> None:
         """Keep a key; one put is like another, so the last one stays."""

@@ -48,6 +48,13 @@ class RecordTable(Generic[R]):
         item = self._dynamo.get(self._table, key)
         return None if item is None else self.record(item)
 
+    def get(self, key: Key) -> R:
+        """Give the record as last written; NotFound."""
+        record = self.find(key)
+        if record is None:
+            raise self._missing(key)
+        return record
+
     def record(self, item: Item) -> R:
         """Make the record of an item."""
         return items.record(item, self._kind.type)
@@ -83,13 +90,15 @@ class RecordTable(Generic[R]):
     def update(
         self,
         key: Key,
-        change: Callable[[R | None], R],
+        change: Callable[[R], R],
+        *,
+        empty: R | None = None,
         write: "Callable[[PutTypeDef], None] | None" = None,
     ) -> R:
-        """Apply a pure change to the record (None when there is none) and give the result; a change that changes nothing writes nothing.
+        """Apply a pure change to the record, or to `empty` when there is none, and give the result. A change that changes nothing writes nothing.
 
-        `write` carries the put out, alone or in a transaction, where the put is not all. Conflict when others were faster many times
-        over; Unavailable when it is unknown, after a look, whether the write took effect; what `change` raises.
+        `write` carries the put out where it is not all: in a transaction. NotFound; what `change` raises; Conflict when others were faster
+        many times over; Unavailable when it is unknown, after a look, whether the write took effect.
         """
         writer = token_hex(8)
         for attempt in range(TRIES):
@@ -98,7 +107,9 @@ class RecordTable(Generic[R]):
                 return self.record(
                     item
                 )  # written by us, though we were told otherwise: the SDK repeated a call whose answer was lost
-            old = None if item is None else self.record(item)
+            old = empty if item is None else self.record(item)
+            if old is None:
+                raise self._missing(key)
             new = change(old)
             if new == old:
                 return new
@@ -118,9 +129,5 @@ class RecordTable(Generic[R]):
         item = self._dynamo.get(self._table, key)
         return item is not None and item.get(WRITER) == writer
 
-
-def existing(record: R | None, name: str) -> R:
-    """Insist that there is a record; NotFound."""
-    if record is None:
-        raise NotFound(f"there is no {name}")
-    return record
+    def _missing(self, key: Key) -> NotFound:
+        return NotFound(f"there is no {self._kind.type.__name__} {key.sk}")

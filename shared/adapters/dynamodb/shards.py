@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from shared.adapters.dynamodb import tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
-from shared.adapters.dynamodb.record_table import Kind, RecordTable, existing
+from shared.adapters.dynamodb.record_table import Kind, RecordTable
 from shared.core import lease
 from shared.core.errors import Conflict
 from shared.core.ids import BatchRef
@@ -98,5 +98,4 @@ class DynamoShards:
         self._change(shard, lambda now: lease.released(now, shard))
 
     def _change(self, shard: Shard, change: Callable[[Shard], Shard]) -> None:
-        name = f"shard {shard.index} of {shard.ref}"
-        self._shards.update(key(shard.ref, shard.index), lambda now: change(existing(now, name)))
+        self._shards.update(key(shard.ref, shard.index), change)

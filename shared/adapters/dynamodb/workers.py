@@ -25,5 +25,4 @@ class DynamoWorkers:
 
     def update(self, revision: str, change: Callable[[Workers], Workers]) -> Workers:
         """Apply a pure change, by compare-and-set."""
-        empty = Workers(revision=revision)
-        return self._workers.update(_key(revision), lambda workers: change(workers or empty))
+        return self._workers.update(_key(revision), change, empty=Workers(revision=revision))

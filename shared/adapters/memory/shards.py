@@ -39,7 +39,7 @@ class MemoryShards:
     def reclaim(self, shard: Shard, at: float) -> bool:
         """Take the lease of `shard.epoch` away; False when it is lost already."""
         with self._lock:
-            held = lease.holds(self.find(shard), shard)
+            held = lease.holds(self.get(shard), shard)
             self._change(shard, lambda now: lease.reclaimed(now, shard, at))
             return held
 
@@ -57,20 +57,20 @@ class MemoryShards:
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict."""
         with self._lock:
-            return self.write(lease.taken(self.find(shard), shard, owner, until))
+            return self.write(lease.taken(self.get(shard), shard, owner, until))
 
     def renew(self, shard: Shard, until: float) -> Shard:
         """Prolong the lease; Fenced when it is lost."""
         with self._lock:
-            return self.write(lease.renewed(self.find(shard), shard, until))
+            return self.write(lease.renewed(self.get(shard), shard, until))
 
     def release(self, shard: Shard) -> None:
         """Give the lease back; a draining shard is closed."""
         self._change(shard, lambda now: lease.released(now, shard))
 
-    def find(self, shard: Shard) -> Shard | None:
-        """Give the record that `shard` is a copy of, as it is now."""
-        return self._shards.find((shard.ref, shard.index))
+    def get(self, shard: Shard) -> Shard:
+        """Give the record that `shard` is a copy of, as it is now; NotFound."""
+        return self._shards.get((shard.ref, shard.index))
 
     def write(self, shard: Shard) -> Shard:
         """Write a record over the one that was read under the same lock."""
@@ -79,7 +79,7 @@ class MemoryShards:
 
     def _change(self, shard: Shard, change: Callable[[Shard], Shard]) -> None:
         with self._lock:
-            self.write(change(self._shards.get((shard.ref, shard.index))))
+            self.write(change(self.get(shard)))
 
 
 class MemoryChunkLog:
@@ -99,9 +99,9 @@ class MemoryChunkLog:
                 if found.key != chunk.key:
                     raise Fenced(f"number {chunk.seq} of {shard.ref} is taken by {found.key}")
                 return
-            now = self._shards.find(shard)
+            now = self._shards.get(shard)
             lease.insist(now, shard)
-            self._shards.write(msgspec.structs.replace(after, draining=now is not None and now.draining))
+            self._shards.write(msgspec.structs.replace(after, draining=now.draining))
             self._chunks[shard.ref, chunk.shard, chunk.epoch, chunk.seq] = chunk
 
     def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:

@@ -1,0 +1,167 @@
+"""Each port twice: in memory, and as the AWS adapter over moto.
+
+Moto answers in this process and checks, copies and writes without any lock, so that two threads inside it at once could both meet a
+condition that only one of them may. DynamoDB and S3 make each call atomic; here a lock around each call does it.
+"""
+
+import random
+import time
+from collections.abc import Iterator
+from itertools import count
+from threading import RLock
+from typing import Any, NamedTuple, Protocol
+
+import boto3
+import pytest
+from botocore.exceptions import ClientError
+from moto import mock_aws
+
+from shared.adapters.dynamodb.batches import DynamoBatches
+from shared.adapters.dynamodb.chunks import DynamoChunkLog
+from shared.adapters.dynamodb.dynamo import Dynamo
+from shared.adapters.dynamodb.files import DynamoFiles
+from shared.adapters.dynamodb.keys import DynamoKeys
+from shared.adapters.dynamodb.shards import DynamoShards
+from shared.adapters.dynamodb.tables import TABLES, creation
+from shared.adapters.dynamodb.workers import DynamoWorkers
+from shared.adapters.memory import Memory
+from shared.adapters.s3 import S3Blobs
+from shared.ports import (
+    BatchStore,
+    Blobs,
+    ChunkLog,
+    FileStore,
+    Keys,
+    Multipart,
+    OpenBatches,
+    ShardQueue,
+    Shards,
+    WorkerTable,
+)
+
+REGION = "eu-west-1"
+_names = (f"contract-{number}" for number in count())
+
+
+class Stores(NamedTuple):
+    """The ports over one set of tables."""
+
+    keys: Keys
+    files: FileStore
+    batches: BatchStore
+    open_batches: OpenBatches
+    shards: Shards
+    queue: ShardQueue
+    chunks: ChunkLog
+    workers: WorkerTable
+
+
+class Aws:
+    """Clients of one moto, each call of which is atomic."""
+
+    def __init__(self) -> None:
+        self._session = boto3.Session("testing", "testing", region_name=REGION)
+        self._lock = RLock()
+        self._clients: dict[str, Any] = {}
+
+    def client(self, service: str) -> Any:  # noqa: ANN401 - any of boto3's clients
+        """Give the client of a service."""
+        if service not in self._clients:
+            self._clients[service] = self._make(service)
+        return self._clients[service]
+
+    def _make(self, service: str) -> Any:  # noqa: ANN401
+        client = self._session.client(service)  # type: ignore[call-overload]
+        call = client._make_api_call
+
+        def atomic(operation: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+            with self._lock:
+                if operation == "UploadPartCopy":
+                    _check_source(client, arguments)
+                return call(operation, arguments)
+
+        client._make_api_call = atomic
+        return client
+
+
+def _check_source(client: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
+    """Do what moto leaves out: look at CopySourceIfMatch."""
+    if client.head_object(**arguments["CopySource"])["ETag"] != arguments["CopySourceIfMatch"]:
+        answer: Any = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}
+        raise ClientError(answer, "UploadPartCopy")
+
+
+@pytest.fixture(scope="session")
+def aws() -> Iterator[Aws]:
+    """Moto, for the whole session: tests take tables and buckets of their own."""
+    config: Any = {"batch": {"use_docker": False}, "stepfunctions": {"execute_state_machine": True}}
+    with mock_aws(config=config):
+        yield Aws()
+
+
+@pytest.fixture(params=["memory", "aws"])
+def place(request: pytest.FixtureRequest) -> str:
+    """Where the port is: in memory, or at AWS."""
+    place: str = request.param
+    return place
+
+
+@pytest.fixture
+def dynamo(aws: Aws) -> Dynamo:
+    """DynamoDB, with short pauses."""
+    return Dynamo(aws.client("dynamodb"), sleep=lambda seconds: time.sleep(seconds / 10), random=random.random)
+
+
+@pytest.fixture
+def prefix(aws: Aws) -> str:
+    """Tables of a deployment that is this test's own."""
+    prefix = next(_names)
+    for table in TABLES:
+        aws.client("dynamodb").create_table(**creation(table, prefix))
+    return prefix
+
+
+@pytest.fixture
+def stores(place: str, request: pytest.FixtureRequest) -> Stores:
+    """Give the stores, empty."""
+    if place == "memory":
+        memory = Memory()
+        return Stores(
+            keys=memory.keys,
+            files=memory.files,
+            batches=memory.batches,
+            open_batches=memory.batches,
+            shards=memory.shards,
+            queue=memory.shards,
+            chunks=memory.chunks,
+            workers=memory.workers,
+        )
+    dynamo: Dynamo = request.getfixturevalue("dynamo")
+    prefix: str = request.getfixturevalue("prefix")
+    batches, shards = DynamoBatches(dynamo, prefix), DynamoShards(dynamo, prefix)
+    return Stores(
+        keys=DynamoKeys(dynamo, prefix),
+        files=DynamoFiles(dynamo, prefix),
+        batches=batches,
+        open_batches=batches,
+        shards=shards,
+        queue=shards,
+        chunks=DynamoChunkLog(dynamo, prefix),
+        workers=DynamoWorkers(dynamo, prefix),
+    )
+
+
+class Bucket(Blobs, Multipart, Protocol):
+    """Both ports of a bucket."""
+
+
+@pytest.fixture
+def bucket(place: str, request: pytest.FixtureRequest) -> Bucket:
+    """Give an empty bucket."""
+    if place == "memory":
+        return Memory().blobs
+    aws: Aws = request.getfixturevalue("aws")
+    name = next(_names)
+    client = aws.client("s3")
+    client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return S3Blobs(client, name)
