@@ -1,0 +1,59 @@
+"""The composition root of the API, wherever it runs: settings, clients, adapters, services, application."""
+
+import random
+import time
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from functions.api.app import Services, build_app
+from shared.adapters.clients import Clients
+from shared.adapters.dynamodb.batches import DynamoBatches
+from shared.adapters.dynamodb.dynamo import Dynamo
+from shared.adapters.dynamodb.files import DynamoFiles
+from shared.adapters.dynamodb.keys import DynamoKeys
+from shared.adapters.dynamodb.shards import DynamoShards
+from shared.adapters.ids import new_id, now
+from shared.adapters.s3 import S3Blobs
+from shared.adapters.stepfunctions import StepFunctionsWorkflow
+from shared.core.contracts import CONTRACTS
+from shared.core.models import Registry
+from shared.core.window import Timing
+from shared.services.accounts import Accounts
+from shared.services.batches import Batches
+from shared.services.files import Files
+from shared.services.progress import Progress
+from shared.settings import ApiSettings
+
+
+def build(settings: ApiSettings, *, connections: int) -> FastAPI:
+    """Build the application on AWS; `connections` is how many requests it may serve at once."""
+    clients = Clients(region=settings.region, endpoint_url=settings.endpoint_url, connections=connections)
+    dynamo = Dynamo(clients.dynamodb, sleep=time.sleep, random=random.random)
+    store = S3Blobs(clients.s3, settings.bucket)
+    timing = Timing(settings.time_scale)
+    files = Files(
+        store=DynamoFiles(dynamo, settings.table_prefix),
+        blobs=store,
+        multipart=store,
+        timing=timing,
+        clock=now,
+        new_id=new_id,
+    )
+    batches = Batches(
+        store=DynamoBatches(dynamo, settings.table_prefix),
+        files=files,
+        progress=Progress(shards=DynamoShards(dynamo, settings.table_prefix), blobs=store, clock=now),
+        workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
+        timing=timing,
+        clock=now,
+        new_id=new_id,
+    )
+    services = Services(
+        accounts=Accounts(DynamoKeys(dynamo, settings.table_prefix), clock=now),
+        files=files,
+        batches=batches,
+        registry=Registry.from_json(Path(settings.models_file).read_bytes()),
+    )
+    mounts = {prefix: CONTRACTS[name] for name, prefix in settings.prefixes.items()}
+    return build_app(services, mounts, clock=now, new_id=new_id)
