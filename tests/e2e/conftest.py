@@ -1,0 +1,31 @@
+"""One stack for all tests that need no other: real processes, real HTTP, short leases."""
+
+from collections.abc import Iterator
+
+import pytest
+from openai import OpenAI
+
+from tests.e2e.stack import LocalStack, running
+
+OPTIONS = ("--lease-seconds=8", "--heartbeat-seconds=1", "--chunk-seconds=1", "--row-seconds=4", "--max-workers=2", "--shard-lines=200")
+
+
+@pytest.fixture(scope="session")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack at the real speed of time."""
+    with running(tmp_path_factory.mktemp("stack"), *OPTIONS) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack whose 24 hours pass in 20 seconds."""
+    with running(tmp_path_factory.mktemp("fast"), *OPTIONS, "--time-scale=4320") as stack:
+        yield stack
+
+
+@pytest.fixture
+def client(stack: LocalStack) -> Iterator[OpenAI]:
+    """The SDK at the stack."""
+    with stack.client() as client:
+        yield client
