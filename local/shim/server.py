@@ -31,13 +31,21 @@ class _Application(DomainDispatcherApplication):
     """Moto's dispatcher by service; it lists its 200 modules anew for each request, here once a host name."""
 
     def __init__(self) -> None:
-        super().__init__(create_backend_app)
+        super().__init__(_create_app)
         self._backends: dict[str | None, Any] = {}
 
     def get_backend_for_host(self, host: str | None) -> Any:
         if host not in self._backends:
             self._backends[host] = super().get_backend_for_host(host)
         return self._backends[host]
+
+
+def _create_app(service: Any) -> Any:
+    # In debug mode flask makes a class for each request, in a cycle with it: bodies then wait for the collector.
+    app = create_backend_app(service)
+    app.debug = False
+    app.config["PROPAGATE_EXCEPTIONS"] = True
+    return app
 
 
 class _Handler(MotoRequestHandler):

@@ -5,8 +5,7 @@ What moto 5.2.5 does otherwise, and what stands here instead:
 - a task state makes a boto3 client and an HTTP call to its own server (45 ms): the handler is called directly;
 - a definition is parsed for every execution and a JSON path for every use (0.1 s and 4 ms): both are parsed once, so
   that creating the state machine also warms the first execution up;
-- a task token lives as long as the state, retries included, and a stale one is accepted: each attempt gets its own,
-  and exactly one of answer, timeout and stop takes it;
+- a stale task token is accepted: see `local/shim/tokens.py`;
 - StopExecution does not wake a task that waits for its token: it does, and the execution is ABORTED when it returns;
 - two StartExecutions of one name may both start, and one without a name is called "None".
 
@@ -15,7 +14,6 @@ Heartbeats, activities and every service integration but `lambda:invoke` are lef
 
 # ruff: noqa: ANN401, SLF001 - this module exists to reach inside moto, whose interpreter is untyped
 
-import copy
 import functools
 import json
 import time
@@ -27,27 +25,10 @@ from uuid import uuid4
 
 from botocore.exceptions import ClientError
 from moto.core.config import default_user_config
-from moto.stepfunctions.parser.api import (
-    ExecutionStatus,
-    InvalidOutput,
-    InvalidToken,
-    SendTaskFailureOutput,
-    TaskTimedOut,
-)
+from moto.stepfunctions.parser.api import ExecutionStatus
 from moto.stepfunctions.parser.asl.component.common.path import result_path
 from moto.stepfunctions.parser.asl.component.eval_component import EvalComponent
-from moto.stepfunctions.parser.asl.component.state.exec.execute_state import ExecutionState
 from moto.stepfunctions.parser.asl.component.state.exec.state_task import lambda_eval_utils
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.resource import ResourceCondition
-from moto.stepfunctions.parser.asl.component.state.exec.state_task.service.state_task_service_callback import (
-    StateTaskServiceCallback,
-)
-from moto.stepfunctions.parser.asl.eval.callback.callback import (
-    CallbackEndpoint,
-    CallbackOutcome,
-    CallbackOutcomeFailure,
-    CallbackOutcomeSuccess,
-)
 from moto.stepfunctions.parser.asl.eval.environment import Environment
 from moto.stepfunctions.parser.asl.eval.program_state import ProgramStopped, ProgramTimedOut
 from moto.stepfunctions.parser.asl.parse.asl_parser import AmazonStateLanguageParser
@@ -56,68 +37,22 @@ from moto.stepfunctions.parser.backend.execution import Execution
 from moto.stepfunctions.parser.models import StepFunctionsParserBackend, stepfunctions_parser_backends
 from moto.stepfunctions.parser.utils import TMP_THREADS
 
+from local.shim import tokens as task_tokens
 from local.shim.functions import Functions
 from local.shim.patches import replace
+from local.shim.tokens import Tokens
 
 _STARTING_SECONDS = 0.005
-
-
-class _Tokens:
-    """The open task tokens of this server. A token that it issued and that is not open any more is a stale one."""
-
-    def __init__(self) -> None:
-        self._prefix = f"{uuid4()}."
-        self._open: dict[str, CallbackEndpoint] = {}
-
-    def issue(self, seconds: float) -> "_TokenEndpoint":
-        """Return the endpoint of a new token, that times out `seconds` from now."""
-        endpoint = _TokenEndpoint(f"{self._prefix}{uuid4()}", time.monotonic() + seconds, self)
-        self._open[endpoint.callback_id] = endpoint
-        return endpoint
-
-    def take(self, token: str) -> CallbackEndpoint | None:
-        """Close `token` and return its endpoint: to the first that asks, and to nobody after."""
-        return self._open.pop(token, None)
-
-    def answer(self, outcome: CallbackOutcome) -> None:
-        """Hand an outcome to its task. Raises `TaskTimedOut` for a stale token, `InvalidToken` for a foreign one."""
-        endpoint = self.take(outcome.callback_id)
-        if endpoint is not None:
-            endpoint.notify(outcome)
-        elif outcome.callback_id.startswith(self._prefix):
-            raise TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
-        else:
-            raise InvalidToken
-
-
-class _TokenEndpoint(CallbackEndpoint):
-    """Where one attempt of a task waits for its answer."""
-
-    def __init__(self, token: str, deadline: float, tokens: _Tokens) -> None:
-        super().__init__(token)
-        self._deadline = deadline
-        self._tokens = tokens
-
-    def wait(self, timeout: float | None = None) -> CallbackOutcome | None:  # noqa: ARG002 - the deadline is the attempt's
-        """Return the answer, or None once the deadline has passed or the execution was stopped.
-
-        The deadline takes the token like anyone else: an answer that was accepted before it counts, and one after it
-        was told that the task timed out. Nothing is accepted and then lost.
-        """
-        remaining = max(0.0, self._deadline - time.monotonic())
-        if not self._notify_event.wait(remaining) and self._tokens.take(self.callback_id) is None:
-            self._notify_event.wait()
-        return self._outcome
 
 
 def install(undo: ExitStack, functions: Functions) -> None:
     """Make moto's Step Functions run state machines whose task states call `functions`."""
     undo.callback(default_user_config.__setitem__, "stepfunctions", default_user_config["stepfunctions"])
     default_user_config["stepfunctions"] = {"execute_state_machine": True}
-    tokens = _Tokens()
+    tokens = Tokens()
     _parse_once(undo)
     _call_directly(undo, functions)
-    _wait_at_tokens(undo, tokens)
+    task_tokens.install(undo, tokens)
     _stop_at_once(undo, tokens)
     _start_once(undo)
 
@@ -162,76 +97,11 @@ def _unknown_function(name: str) -> ClientError:
     return ClientError(response, "Invoke")
 
 
-def _wait_at_tokens(undo: ExitStack, tokens: _Tokens) -> None:
-    def evaluate(state: ExecutionState, env: Environment) -> None:
-        if isinstance(state, StateTaskServiceCallback) and (
-            state.resource.condition == ResourceCondition.WaitForTaskToken
-        ):
-            _evaluate_at_token(state, env, tokens)
-        else:
-            evaluate_in_moto(state, env)
-
-    evaluate_in_moto = replace(undo, ExecutionState, "_evaluate_with_timeout", evaluate)
-
-    def succeed(backend: StepFunctionsParserBackend, task_token: str, outcome: str) -> None:
-        del backend
-        try:
-            json.loads(outcome)
-        except ValueError as error:
-            raise InvalidOutput("Invalid Output: 'the output of a task is JSON'") from error
-        tokens.answer(CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
-
-    def fail(
-        backend: StepFunctionsParserBackend, task_token: str, error: str | None = None, cause: str | None = None
-    ) -> SendTaskFailureOutput:
-        del backend
-        tokens.answer(CallbackOutcomeFailure(callback_id=task_token, error=error, cause=cause))
-        return SendTaskFailureOutput()
-
-    replace(undo, StepFunctionsParserBackend, "send_task_success", succeed)
-    replace(undo, StepFunctionsParserBackend, "send_task_failure", fail)
-
-
-def _evaluate_at_token(state: StateTaskServiceCallback, env: Environment, tokens: _Tokens) -> None:
-    """One attempt of a task that waits for a token: what moto does, in the thread that runs the program.
-
-    Moto gives the attempt a thread and a second clock beside the token's; then an answer can be accepted by one and
-    the attempt timed out by the other.
-    """
-    state.timeout.eval(env=env)
-    endpoint = tokens.issue(env.stack.pop())
-    env.callback_pool_manager._pool[endpoint.callback_id] = endpoint
-    env.states.context_object.context_object_data["Task"] = {"Token": endpoint.callback_id}
-    frame = env.open_frame()
-    frame.states.reset(input_value=env.states.get_input())
-    frame.stack = copy.deepcopy(env.stack)
-    try:
-        state._eval_execution(frame)
-    finally:
-        tokens.take(endpoint.callback_id)
-        frame.set_ended()
-        env.close_frame(frame)
-    output = frame.stack.pop()
-    env.stack.append(output)
-    if not state._is_language_query_jsonpath():
-        env.states.set_result(output)
-    if state.assign_decl:
-        state.assign_decl.eval(env=env)
-    if state.result_selector:
-        state.result_selector.eval(env=env)
-    if state.result_path:
-        state.result_path.eval(env)
-    else:
-        env.states.reset(input_value=env.stack.pop())
-
-
-def _stop_at_once(undo: ExitStack, tokens: _Tokens) -> None:
+def _stop_at_once(undo: ExitStack, tokens: Tokens) -> None:
     def release(env: Environment) -> None:
         # Branches share the pool with the whole execution: only its end wakes every task.
         if not env.is_frame():
-            for endpoint in list(env.callback_pool_manager._pool.values()):
-                tokens.take(endpoint.callback_id)
-                endpoint.interrupt_all()
+            tokens.release(env)
 
     def set_stop(env: Environment, *args: Any, **named: Any) -> None:
         set_stop_in_moto(env, *args, **named)
@@ -253,8 +123,7 @@ def _stop_at_once(undo: ExitStack, tokens: _Tokens) -> None:
 
 
 def _stop(execution: Execution, stop_date: datetime, error: str | None, cause: str | None) -> None:
-    worker: Any = execution.exec_worker
-    while worker.env is None or worker.env.program_state() is None:
+    while (worker := execution.exec_worker) is None or worker.env is None or worker.env.program_state() is None:
         time.sleep(_STARTING_SECONDS)  # its thread is about to make the environment
     worker.env.set_stop(stop_date=stop_date, cause=cause, error=error)
     if isinstance(worker.env.program_state(), ProgramStopped):
@@ -264,6 +133,8 @@ def _stop(execution: Execution, stop_date: datetime, error: str | None, cause: s
 
 def _start_once(undo: ExitStack) -> None:
     one_at_a_time = Lock()
+    # An execution is listed a moment before it has a status.
+    replace(undo, Execution, "status", property(lambda it: (it.exec_status or ExecutionStatus.RUNNING).value))
 
     def start(
         backend: StepFunctionsParserBackend,
