@@ -1,0 +1,1 @@
+"""The HTTP API, from outside: through the official SDK and plain HTTP, over stores in memory."""

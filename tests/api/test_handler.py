@@ -1,0 +1,165 @@
+"""The Lambda handler, on AWS as moto has it: every event in `events/` gets its answer."""
+
+import asyncio
+import json
+from base64 import b64decode
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import boto3
+import pytest
+from moto import mock_aws
+
+from functions.api import handler
+from shared.adapters.dynamodb.batches import DynamoBatches
+from shared.adapters.dynamodb.dynamo import Dynamo
+from shared.adapters.dynamodb.files import DynamoFiles
+from shared.adapters.dynamodb.keys import DynamoKeys
+from shared.adapters.dynamodb.tables import TABLES, creation
+from shared.core import paths
+from shared.core.records import ApiKey, Batch, File, Status
+from shared.settings import ApiSettings
+from tests.api.world import lines
+
+ROOT = Path(__file__).parents[2]
+REGION: Final = "eu-west-1"
+FILE = "file-01KAP9JW00000000000000000F"
+SPARE = "file-01KAP9JW00000000000000000G"
+BATCH = "batch_01KAP9JW00000000000000000B"
+ARN = f"arn:aws:states:{REGION}:123456789012:stateMachine:lifecycle"
+PASS = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
+
+ANSWERS: dict[str, tuple[int, str]] = {
+    "health": (200, "ok"),
+    "upload-file": (200, '"filename":"requests.jsonl"'),
+    "list-files": (200, FILE),
+    "get-file": (200, FILE),
+    "download-range": (206, '{"custom_id": '),
+    "delete-file": (200, '"deleted":true'),
+    "create-batch": (200, '"status":"validating"'),
+    "get-batch": (200, BATCH),
+    "list-batches": (200, BATCH),
+    "cancel-batch": (200, '"status":"cancelling"'),
+    "list-models": (200, '"id":"echo"'),
+    "unknown-key": (401, "invalid_api_key"),
+    "bad-json": (400, "invalid_request"),
+}
+
+
+class Context:
+    """What the Lambda runtime says of an invocation."""
+
+    function_name = "api"
+    aws_request_id = "4f2c9d0e-0000-4000-8000-000000000000"
+
+
+def answer(name: str) -> tuple[int, dict[str, str], bytes]:
+    """Run an event; give status, headers and body."""
+    event = json.loads((ROOT / "events" / f"api.{name}.json").read_bytes())
+    result = handler.handler(event, Context())
+    body = result.get("body", "")
+    return (
+        result["statusCode"],
+        result["headers"],
+        b64decode(body) if result["isBase64Encoded"] else body.encode(),
+    )
+
+
+@pytest.fixture
+def loop() -> Iterator[None]:
+    """Give the thread an event loop, as Python does in a Lambda, and close it."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    yield
+    asyncio.set_event_loop(None)
+    loop.close()
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch, loop: None) -> Iterator[None]:  # noqa: ARG001 - Mangum runs in it
+    """Deploy: tables, bucket, state machine, a key, two files and a batch."""
+    settings = ApiSettings(
+        bucket="slackwater-api",
+        table_prefix="api",
+        models_file=str(ROOT / "local" / "models.json"),
+        region=REGION,
+        state_machine_arn=ARN,
+    )
+    config: Any = {"stepfunctions": {"execute_state_machine": False}}
+    with mock_aws(config=config):
+        for name, value in settings.to_env().items():
+            monkeypatch.setenv(name, value)
+        handler.application.cache_clear()
+        deploy(settings)
+        yield
+    handler.application.cache_clear()
+
+
+def deploy(settings: ApiSettings) -> None:
+    """Make what the events expect."""
+    session = boto3.Session("testing", "testing", region_name=REGION)
+    s3, client = session.client("s3"), session.client("dynamodb")
+    s3.create_bucket(Bucket=settings.bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    role = "arn:aws:iam::123456789012:role/lifecycle"
+    session.client("stepfunctions").create_state_machine(name="lifecycle", definition=PASS, roleArn=role)
+    for table in TABLES:
+        client.create_table(**creation(table, settings.table_prefix))
+    dynamo = Dynamo(client, sleep=lambda _: None, random=lambda: 0.0)
+    digest = sha256(b"sk-local").hexdigest()
+    DynamoKeys(dynamo, settings.table_prefix).put(ApiKey(org="org-local", hash=digest, scopes=("batch:write",)))
+    for file_id in (FILE, SPARE):
+        s3.put_object(Bucket=settings.bucket, Key=paths.file("org-local", file_id), Body=lines(2))
+        file = File(
+            id=file_id,
+            org="org-local",
+            contract="openai",
+            bytes=len(lines(2)),
+            filename="requests.jsonl",
+            purpose="batch",
+            created_at=1_700_000_000,
+            requests=2,
+        )
+        DynamoFiles(dynamo, settings.table_prefix).put(file)
+    DynamoBatches(dynamo, settings.table_prefix).create(
+        Batch(
+            id=BATCH,
+            org="org-local",
+            contract="openai",
+            endpoint="/v1/chat/completions",
+            input_file_id=FILE,
+            completion_window="24h",
+            created_at=1_700_000_000,
+            expires_at=1_700_086_400,
+            status=Status.VALIDATING,
+        ),
+        None,
+    )
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize("name", ANSWERS)
+def test_the_event_gets_its_answer(name: str) -> None:
+    """Status, a mark of the body, and an id."""
+    status, headers, body = answer(name)
+
+    expected, mark = ANSWERS[name]
+    assert expected == status
+    assert mark.encode() in body
+    assert headers["x-request-id"].startswith("req_")
+
+
+def test_every_event_has_its_test() -> None:
+    """No sample without a test, no test without a sample."""
+    assert set(ANSWERS) == {path.name.split(".")[1] for path in (ROOT / "events").glob("api.*.json")}
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_file_that_was_uploaded_through_the_gateway_is_whole() -> None:
+    """The body came in base64."""
+    uploaded = json.loads(answer("upload-file")[2])
+
+    assert ("batch", "processed") == (uploaded["purpose"], uploaded["status"])
+    assert uploaded["bytes"] > 0
+    assert uploaded["id"] in answer("list-files")[2].decode()
