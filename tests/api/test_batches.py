@@ -8,17 +8,12 @@ import openai
 import pytest
 
 from shared.core import lifecycle, paths
-from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.records import Batch, BatchError, Counts, Shard, Usage
 from tests.api.world import ACME, OTHER_KEY, START, World, lines
+from tests.services.world import ref
 
 NOBODY = "batch_00000000000000000000000000"
-
-
-def ref(batch_id: str) -> BatchRef:
-    """Name a batch of acme."""
-    return BatchRef(*ACME, batch_id)
 
 
 def change(world: World, batch_id: str, **fields: Any) -> Batch:  # noqa: ANN401 - any field of the record

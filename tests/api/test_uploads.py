@@ -94,7 +94,7 @@ def test_a_caller_may_say_how_long_a_file_is_kept(world: World) -> None:
 
 def test_windows_of_files_pass_faster_where_time_is_scaled() -> None:
     """A local stack can show expiry in a moment."""
-    world = World(Timing(scale=3600))
+    world = World(timing=Timing(scale=3600))
 
     file_id = world.upload()
 

@@ -1,0 +1,1 @@
+"""The services, over stores in memory that a test makes fail."""

@@ -1,0 +1,96 @@
+"""The services of the API over stores in memory, with a clock that a test turns by hand and ports that it may make hostile."""
+
+from hashlib import sha256
+
+from shared.adapters.ids import Sequence
+from shared.adapters.memory import Memory
+from shared.core.contracts import CONTRACTS
+from shared.core.ids import BatchRef, Space
+from shared.core.records import ApiKey, File
+from shared.core.window import Timing
+from shared.ports import BatchStore, Blobs, FileStore, Keys, Workflow
+from shared.services.accounts import Accounts
+from shared.services.batches import Batches
+from shared.services.files import Files
+from shared.services.progress import Progress
+
+START = 1_800_000_000.0
+ACME = Space("acme", "openai")
+OPENAI = CONTRACTS["openai"]
+REAL_TIME = Timing()
+
+LINE = (
+    b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions",'
+    b' "body": {"model": "echo", "messages": [{"role": "user", "content": "hi"}]}}\n'
+)
+
+
+def lines(count: int) -> bytes:
+    """Give an input file of so many good lines."""
+    return b"".join(LINE % str(number).encode() for number in range(count))
+
+
+def ref(batch_id: str) -> BatchRef:
+    """Name a batch of acme."""
+    return BatchRef(*ACME, batch_id)
+
+
+class World:
+    """The services, over one memory. A port that is given takes the place of the memory's own."""
+
+    def __init__(
+        self,
+        memory: Memory | None = None,
+        *,
+        timing: Timing = REAL_TIME,
+        keys: Keys | None = None,
+        file_store: FileStore | None = None,
+        batch_store: BatchStore | None = None,
+        blobs: Blobs | None = None,
+        workflow: Workflow | None = None,
+    ) -> None:
+        self.memory = memory or Memory()
+        self.time = START
+        self._ids = Sequence()
+        self.files = Files(
+            store=file_store or self.memory.files,
+            blobs=blobs or self.memory.blobs,
+            multipart=self.memory.blobs,
+            timing=timing,
+            clock=self.clock,
+            new_id=self.new_id,
+        )
+        self.progress = Progress(shards=self.memory.shards, blobs=blobs or self.memory.blobs, clock=self.clock)
+        self.batches = Batches(
+            store=batch_store or self.memory.batches,
+            files=self.files,
+            progress=self.progress,
+            workflow=workflow or self.memory.workflow,
+            timing=timing,
+            clock=self.clock,
+            new_id=self.new_id,
+        )
+        self.accounts = Accounts(keys or self.memory.keys, clock=self.clock)
+
+    def clock(self) -> float:
+        """Give the time that the test has set."""
+        return self.time
+
+    def new_id(self, prefix: str) -> str:
+        """Give the next id."""
+        return self._ids.next(prefix, int(self.time * 1000))
+
+    def add_key(self, secret: str, org: str, *scopes: str) -> None:
+        """Let a key in."""
+        self.memory.keys.put(ApiKey(org=org, hash=sha256(secret.encode()).hexdigest(), scopes=scopes))
+
+    def take_in(self, content: bytes | None = None) -> File:
+        """Take a file of two lines in, or this one."""
+        intake = self.files.begin(ACME, OPENAI, "requests.jsonl")
+        intake.write(content or lines(2))
+        return intake.finish(purpose="batch")
+
+    def request(self, input_file_id: str | None = None) -> dict[str, object]:
+        """Give the body of a create, of this file or a new one."""
+        file_id = input_file_id or self.take_in().id
+        return {"input_file_id": file_id, "endpoint": "/v1/chat/completions", "completion_window": "24h"}
