@@ -40,7 +40,12 @@ from shared.ports import (
 )
 
 REGION = "eu-west-1"
-_names = (f"contract-{number}" for number in count())
+_numbers = count()
+
+
+def fresh_name() -> str:
+    """Give a name that nothing at moto has yet."""
+    return f"contract-{next(_numbers)}"
 
 
 class Stores(NamedTuple):
@@ -76,17 +81,21 @@ class Aws:
 
         def atomic(operation: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
             with self._lock:
-                if operation == "UploadPartCopy":
-                    _check_source(client, arguments)
+                _check_upload(client, operation, arguments)
                 return call(operation, arguments)
 
         client._make_api_call = atomic
         return client
 
 
-def _check_source(client: Any, arguments: dict[str, Any]) -> None:  # noqa: ANN401
-    """Do what moto leaves out: look at CopySourceIfMatch."""
-    if client.head_object(**arguments["CopySource"])["ETag"] != arguments["CopySourceIfMatch"]:
+def _check_upload(client: Any, operation: str, arguments: dict[str, Any]) -> None:  # noqa: ANN401
+    """Do what moto leaves out: look whether a part's upload is there, and at CopySourceIfMatch."""
+    if operation in {"UploadPart", "UploadPartCopy"}:
+        client.list_parts(**{name: arguments[name] for name in ("Bucket", "Key", "UploadId")})
+    if (
+        operation == "UploadPartCopy"
+        and client.head_object(**arguments["CopySource"])["ETag"] != arguments["CopySourceIfMatch"]
+    ):
         answer: Any = {"Error": {"Code": "PreconditionFailed"}, "ResponseMetadata": {"HTTPStatusCode": 412}}
         raise ClientError(answer, "UploadPartCopy")
 
@@ -115,7 +124,7 @@ def dynamo(aws: Aws) -> Dynamo:
 @pytest.fixture
 def prefix(aws: Aws) -> str:
     """Tables of a deployment that is this test's own."""
-    prefix = next(_names)
+    prefix = fresh_name()
     for table in TABLES:
         aws.client("dynamodb").create_table(**creation(table, prefix))
     return prefix
@@ -161,7 +170,7 @@ def bucket(place: str, request: pytest.FixtureRequest) -> Bucket:
     if place == "memory":
         return Memory().blobs
     aws: Aws = request.getfixturevalue("aws")
-    name = next(_names)
+    name = fresh_name()
     client = aws.client("s3")
     client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
     return S3Blobs(client, name)

@@ -92,7 +92,7 @@ class MemoryChunkLog:
 
     def commit(self, shard: Shard, chunk: Chunk) -> None:
         """Commit a chunk; the commit's very repetition finds it done. Fenced when the lease is lost or the number is another's; Conflict."""
-        after = committed(shard, chunk)
+        committed(shard, chunk)  # a chunk that cannot be of this lease is a mistake, whatever the record says
         with self._lock:
             found = self.find(shard.ref, chunk.shard, chunk.epoch, chunk.seq)
             if found is not None:
@@ -101,7 +101,7 @@ class MemoryChunkLog:
                 return
             now = self._shards.get(shard)
             lease.insist(now, shard)
-            self._shards.write(msgspec.structs.replace(after, draining=now.draining))
+            self._shards.write(committed(msgspec.structs.replace(now, bite=shard.bite), chunk))
             self._chunks[shard.ref, chunk.shard, chunk.epoch, chunk.seq] = chunk
 
     def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:
