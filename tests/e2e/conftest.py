@@ -7,7 +7,14 @@ from openai import OpenAI
 
 from tests.e2e.stack import LocalStack, running
 
-OPTIONS = ("--lease-seconds=8", "--heartbeat-seconds=1", "--chunk-seconds=1", "--row-seconds=4", "--max-workers=2", "--shard-lines=200")
+OPTIONS = (
+    "--lease-seconds=8",
+    "--heartbeat-seconds=1",
+    "--chunk-seconds=1",
+    "--row-seconds=4",
+    "--max-workers=2",
+    "--shard-lines=200",
+)
 
 
 @pytest.fixture(scope="session")

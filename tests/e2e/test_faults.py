@@ -42,7 +42,7 @@ def test_a_batch_completes_though_its_workers_are_killed(
 
 def test_a_cancel_keeps_what_is_finished(client: OpenAI) -> None:
     """Fast lines that were answered before the cancel keep their answers; the rest say that they were cancelled."""
-    lines = _fast_and_slow(500, slow=3)
+    lines = _fast_and_slow(2000, slow=3)
     batch = submit(client, lines)
     until(client, batch, done=50)
     client.batches.cancel(batch.id)
@@ -57,7 +57,7 @@ def test_a_cancel_keeps_what_is_finished(client: OpenAI) -> None:
 def test_the_deadline_keeps_what_is_finished(fast_stack: LocalStack) -> None:
     """When the window is over, answered lines are delivered and the rest say that they expired."""
     with fast_stack.client() as client:
-        lines = _fast_and_slow(1000, slow=3.5)
+        lines = _fast_and_slow(4000, slow=3)
         batch = submit(client, lines)
         until(client, batch, done=50)
         batch = until(client, batch)
