@@ -1,7 +1,7 @@
 """The official SDK, unchanged: base URL and key are all that it is told."""
 
-from openai import NotFoundError, OpenAI
 import pytest
+from openai import NotFoundError, OpenAI
 
 from tests.e2e.stack import LocalStack, assert_exactly_once, chat, rows, submit, until
 
