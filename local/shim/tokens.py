@@ -60,7 +60,7 @@ class Tokens:
         if endpoint is not None:
             endpoint.notify(outcome)
         elif outcome.callback_id.startswith(self._prefix):
-            raise TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'")
+            raise TaskTimedOut("Task Timed Out: 'Provided task does not exist anymore'", TaskTimedOut.code)
         else:
             raise InvalidToken
 
@@ -103,7 +103,7 @@ def install(undo: ExitStack, tokens: Tokens) -> None:
         try:
             json.loads(outcome)
         except ValueError as error:
-            raise InvalidOutput("Invalid Output: 'the output of a task is JSON'") from error
+            raise InvalidOutput("Invalid Output: 'the output of a task is JSON'", InvalidOutput.code) from error
         tokens.answer(CallbackOutcomeSuccess(callback_id=task_token, output=outcome))
 
     def fail(

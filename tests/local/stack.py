@@ -1,15 +1,24 @@
 """A running local AWS as the tests see it."""
 
+# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
+
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
 
 from local.aws import REGION, JobEnded, LocalAws
+
+if TYPE_CHECKING:
+    from queue import SimpleQueue
+
+PATIENCE = 30.0
+"""Seconds after which a test gives up on something that should have happened at once."""
 
 
 class Stack:
@@ -19,7 +28,7 @@ class Stack:
         self.aws = aws
         self.directory = directory
         self.ended = ended
-        self.session = boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+        self.session = session()
 
     def client(self, service: Any) -> Any:
         """Return a boto3 client of the running server."""
@@ -28,7 +37,31 @@ class Stack:
         return self.session.client(service, endpoint_url=self.aws.endpoint, config=config)
 
 
+def session() -> boto3.Session:
+    """Return credentials that any local AWS takes."""
+    return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+
+
 def python_job(definition: str, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Run the script that the job's environment names SCRIPT."""
+    """Run the Python script that the job's environment calls SCRIPT, or the program that it calls PROGRAM."""
     assert definition == "worker"
-    return [sys.executable, "-I", "-c", environment.get("SCRIPT", "")], dict(environment)
+    return [environment.get("PROGRAM", sys.executable), "-I", "-c", environment["SCRIPT"]], dict(environment)
+
+
+def wait_for(look: Callable[[], Any]) -> Any:
+    """Return what `look` sees once it sees something; a file that is not there yet is nothing."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        with suppress(FileNotFoundError):
+            if seen := look():
+                return seen
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def is_gone(pid: int) -> bool:
+    """Tell whether a process is dead, be it still to be reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except (FileNotFoundError, ProcessLookupError):
+        return True

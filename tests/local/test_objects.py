@@ -1,5 +1,7 @@
 """What files and chunks build on: S3's conditions, ranges, multipart uploads and presigned URLs."""
 
+# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
+
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -176,8 +178,8 @@ def test_a_copy_may_insist_on_the_source_it_knows(bucket: Bucket) -> None:
     with pytest.raises(ClientError) as caught:
         bucket.copy_part("joined", upload, 1, "chunk", CopySourceIfMatch=etag)
     assert ("PreconditionFailed", 412) == _code(caught)
+    source = {"Bucket": bucket.name, "Key": "chunk"}
     with pytest.raises(ClientError) as caught:
-        source = {"Bucket": bucket.name, "Key": "chunk"}
         bucket.client.copy_object(Bucket=bucket.name, Key="copy", CopySource=source, CopySourceIfMatch=etag)
     assert ("PreconditionFailed", 412) == _code(caught)
     with pytest.raises(ClientError) as caught:

@@ -1,5 +1,7 @@
 """What the protocols of the stores build on: DynamoDB's conditions, transactions and tokens."""
 
+# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
+
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -138,9 +140,11 @@ def test_a_cancelled_transaction_says_why_and_changes_nothing(table: Table) -> N
     table.put("chunk", etag={"S": "old"})
     with pytest.raises(ClientError) as caught:
         table.transact(
-            table.add("shard"), table.put_once("chunk", ReturnValuesOnConditionCheckFailure="ALL_OLD"), table.add("other")
+            table.add("shard"),
+            table.put_once("chunk", ReturnValuesOnConditionCheckFailure="ALL_OLD"),
+            table.add("other"),
         )
-    reasons = caught.value.response["CancellationReasons"]  # type: ignore[typeddict-item]
+    reasons = caught.value.response["CancellationReasons"]
     assert ["None", "ConditionalCheckFailed", "None"] == [reason["Code"] for reason in reasons]
     assert _key("chunk") | {"etag": {"S": "old"}} == reasons[1]["Item"]
     assert [None, None] == [table.get("shard"), table.get("other")]
@@ -150,7 +154,12 @@ def test_a_condition_check_guards_a_transaction(table: Table) -> None:
     """A shard that is closed takes no commit."""
     table.put("shard", state={"S": "closed"})
     check = {"ConditionExpression": "#s = :open", "ExpressionAttributeNames": {"#s": "state"}}
-    guard = {"TableName": table.name, "Key": _key("shard"), **check, "ExpressionAttributeValues": {":open": {"S": "open"}}}
+    guard = {
+        "TableName": table.name,
+        "Key": _key("shard"),
+        **check,
+        "ExpressionAttributeValues": {":open": {"S": "open"}},
+    }
     with pytest.raises(table.client.exceptions.TransactionCanceledException):
         table.transact({"ConditionCheck": guard}, table.put_once("chunk"))
     assert table.get("chunk") is None
@@ -218,20 +227,20 @@ def test_a_token_of_a_cancelled_transaction_may_be_tried_again(table: Table) -> 
 def test_a_failed_condition_returns_the_item_that_failed_it(table: Table, operation: str) -> None:
     """A second read is not needed to know why."""
     table.put("shard", epoch={"N": "7"})
-    arguments: dict[str, Any] = {
+    arguments: dict[str, dict[str, Any]] = {
         "put_item": {"Item": _key("shard")},
         "update_item": {"Key": _key("shard"), "UpdateExpression": "REMOVE epoch"},
         "delete_item": {"Key": _key("shard")},
-    }[operation]
+    }
     with pytest.raises(table.client.exceptions.ConditionalCheckFailedException) as caught:
         getattr(table.client, operation)(
             TableName=table.name,
             ConditionExpression="epoch < :seven",
             ExpressionAttributeValues={":seven": {"N": "7"}},
             ReturnValuesOnConditionCheckFailure="ALL_OLD",
-            **arguments,
+            **arguments[operation],
         )
-    assert _key("shard") | {"epoch": {"N": "7"}} == caught.value.response["Item"]  # type: ignore[typeddict-item]
+    assert _key("shard") | {"epoch": {"N": "7"}} == caught.value.response["Item"]
 
 
 def test_an_index_holds_only_items_that_have_its_keys(table: Table) -> None:
