@@ -78,7 +78,10 @@ class Files:
         )
 
     def delete(self, space: Space, file_id: str) -> None:
-        """Remove a file and its scan; NotFound; Refused `file_in_use` while a live batch needs it."""
+        """Remove a file and its scan; NotFound; Refused `file_in_use` while a live batch needs it.
+
+        Unavailable after the record is gone leaves bytes that nobody can reach; the bucket's lifecycle removes them.
+        """
         file = self.get(space, file_id)
         try:
             self._store.delete(space, file.id)  # first: from here on no batch can be made of it

@@ -69,7 +69,7 @@ class Intake:
         return file
 
     def abort(self) -> None:
-        """Leave nothing behind. Nothing happens once the record was written."""
+        """Leave nothing behind. Nothing happens once the record was written. Unavailable: something may be left."""
         if self._recorded:
             return
         for writer, key in zip((self._content, self._index), self._keys, strict=True):

@@ -37,6 +37,20 @@ def test_what_the_framework_refuses_has_the_envelope_too(
     assert ENVELOPE == set(answer.json()["error"])
 
 
+def test_a_parameter_that_the_framework_refuses_has_the_envelope(world: World) -> None:
+    """Never its 422 shape."""
+
+    @world.app.get("/probe")
+    def probe(number: int) -> int:
+        return number
+
+    answer = world.http(None).get("http://testserver/probe", params={"number": "x"})
+
+    assert 400 == answer.status_code
+    assert ENVELOPE == set(answer.json()["error"])
+    assert ("invalid_request", "number") == (answer.json()["error"]["code"], answer.json()["error"]["param"])
+
+
 def test_every_answer_has_an_id_of_its_own(world: World) -> None:
     """Good ones and bad ones."""
     client = world.http()

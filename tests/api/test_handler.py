@@ -13,6 +13,7 @@ import pytest
 from moto import mock_aws
 
 from functions.api import handler
+from functions.api.edge import logger
 from shared.adapters.dynamodb.batches import DynamoBatches
 from shared.adapters.dynamodb.dynamo import Dynamo
 from shared.adapters.dynamodb.files import DynamoFiles
@@ -78,7 +79,14 @@ def loop() -> Iterator[None]:
 
 
 @pytest.fixture
-def deployed(monkeypatch: pytest.MonkeyPatch, loop: None) -> Iterator[None]:  # noqa: ARG001 - Mangum runs in it
+def log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the log back afterwards, which a Lambda's root takes over."""
+    for name in ("handlers", "level", "propagate"):
+        monkeypatch.setattr(logger, name, getattr(logger, name))
+
+
+@pytest.fixture
+def deployed(monkeypatch: pytest.MonkeyPatch, loop: None, log: None) -> Iterator[None]:  # noqa: ARG001 - both are stage
     """Deploy: tables, bucket, state machine, a key, two files and a batch."""
     settings = ApiSettings(
         bucket="slackwater-api",

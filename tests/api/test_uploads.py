@@ -14,6 +14,7 @@ from shared.core.window import Timing
 from tests.api.asgi import Answer, call
 from tests.api.forms import FILE, PURPOSE, Parts, form
 from tests.api.world import ACME, START, World, lines
+from tests.fakes import Hostile, fail
 
 
 def send(world: World, parts: Parts) -> Response:
@@ -227,6 +228,13 @@ async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(small
     answer = await call(small.app, never(), {"content-length": str(5 << 20)})
 
     assert_refused(small, answer, 413, "file_too_large", "file")
+
+
+def test_a_refused_upload_stays_refused_when_it_cannot_be_cleaned_up(world: World) -> None:
+    """What is wrong with the file matters to the caller, and not what is left of it."""
+    world.files._blobs = Hostile(world.memory.blobs, {"delete": [fail]}).port
+
+    assert 400 == send(world, [PURPOSE, ("file", 'filename="a.jsonl"', b"")]).status_code
 
 
 async def test_a_refused_upload_is_read_to_its_end(world: World) -> None:

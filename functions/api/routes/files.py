@@ -1,6 +1,7 @@
 """Files over HTTP: uploads and downloads stream, whatever their size."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,7 +21,7 @@ from functions.api.upload import ANCHOR, FILE, PURPOSE, SECONDS, Upload
 from functions.api.wire import FileDeleted, FileList, FileObject
 from shared.core import records
 from shared.core.contract import Contract
-from shared.core.errors import Refused
+from shared.core.errors import Refused, Unavailable
 from shared.services.accounts import Caller
 from shared.services.files import Files
 from shared.services.intake import too_large
@@ -114,7 +115,7 @@ async def _receive(request: Request, upload: Upload, limit: int) -> records.File
             await discard(stream, limit)
         raise
     finally:
-        with CancelScope(shield=True):
+        with CancelScope(shield=True), suppress(Unavailable):  # the bucket's lifecycle removes what is left then
             await run_in_threadpool(upload.abort)
 
 
