@@ -40,7 +40,7 @@ class FileStore(Protocol):
     """The records of files."""
 
     def put(self, file: File) -> None:
-        """Keep a new record; Conflict when the id is taken."""
+        """Keep a new record; the very same one again changes nothing. Conflict when another has the id."""
 
     def get(self, space: Space, file_id: str) -> File:
         """Give the record as last written; NotFound when this space has none."""
@@ -61,8 +61,8 @@ class BatchStore(Protocol):
     def create(self, batch: Batch, key: IdempotencyKey | None) -> Batch:
         """Keep a new batch, mark its input file as held by it, and bind the key to it: all of it or nothing.
 
-        A key that is bound already gives back its batch where the request hash is the same, and Conflict where it is not.
-        NotFound when the input file is gone.
+        A key that is bound already gives back its batch where the request hash is the same, and Conflict where it is not. A batch of that
+        very id is the one that an earlier call has made, and is given back. NotFound when the input file is gone.
         """
 
     def get(self, ref: BatchRef) -> Batch:
@@ -75,7 +75,10 @@ class BatchStore(Protocol):
         """
 
     def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File]) -> Batch:
-        """Apply the change that ends the batch, keep its result files and let its input go: all of it or nothing. As `update`."""
+        """Apply the change that ends the batch, keep its result files and let its input go: all of it or nothing. As `update`.
+
+        A change that returns its argument writes nothing: no files, and the input is not let go either.
+        """
 
     def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:
         """Give up to `limit` batches older than the id `after`, newest first."""
@@ -101,7 +104,10 @@ class Shards(Protocol):
         """Stop a shard: an open one that nobody leases is closed, a leased one is marked draining. Idempotent."""
 
     def reclaim(self, shard: Shard, at: float) -> bool:
-        """Take the lease of `shard.epoch` away (`shared.core.plan.stalled`); False when that epoch no longer holds it."""
+        """Take the lease of `shard.epoch` away (`shared.core.plan.stalled`); False when that epoch no longer holds it.
+
+        A draining shard is closed: nobody is to lease it again.
+        """
 
     def close(self, shard: Shard) -> None:
         """Close the shard and bump its epoch, whatever its state: the fence. Afterwards no commit of it succeeds. Idempotent."""
@@ -114,10 +120,13 @@ class ShardQueue(Protocol):
         """Give its open shards (ready and leased), the most urgent first. May lag by a second."""
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
-        """Lease a ready shard at the next epoch; Conflict when another was faster or it is closed. A repetition by the same owner wins."""
+        """Lease a ready shard at the next epoch; Conflict when another was faster or it is closed. A repetition by the same owner wins.
+
+        Another was faster as well where the shard is ready again, at a later epoch than the copy: look at the queue again.
+        """
 
     def renew(self, shard: Shard, until: float) -> Shard:
-        """Prolong the lease and give the record as it is now; Fenced when it is lost."""
+        """Prolong the lease, never shorten it, and give the record as it is now; Fenced when it is lost, or has ended with the last line."""
 
     def release(self, shard: Shard) -> None:
         """Give the lease back, for another worker to take (a draining shard is closed). Nothing happens when it is lost."""
@@ -129,15 +138,17 @@ class ChunkLog(Protocol):
     def commit(self, shard: Shard, chunk: Chunk) -> None:
         """Commit a chunk in one transaction: {the shard is leased at `shard.epoch`; no chunk of that epoch and number exists; counters grow}.
 
-        The transaction takes `shard.bite` over and takes the stalls back; when the last line is answered the shard is done. Repeating the very same
-        commit is harmless within its epoch. Fenced when the lease is lost or the number is taken by another chunk.
+        `shard` is the caller's own copy: as leased, and carried on with `shared.core.plan.committed` after each commit, which tells what the
+        transaction makes of it: it takes `shard.bite` over and takes the stalls back; when the last line is answered the shard is done. Repeating the
+        very same commit is harmless, for ever. Fenced when the lease is lost or the number is taken by another chunk. A plain Conflict
+        when the copy misses a commit of its own lease: one whose answer was lost, to be found first. AssertionError as `committed`.
         """
 
     def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:
         """Give the committed chunk of that number, as last written, or None."""
 
     def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
-        """Give the committed chunks of a batch, or of one of its shards."""
+        """Give the committed chunks of a batch, or of one of its shards, as last written, by shard, epoch and number."""
 
 
 class BlobInfo(msgspec.Struct, frozen=True):
@@ -154,10 +165,10 @@ class Blobs(Protocol):
         """Write an object and give its ETag. With `only_if_absent`: Conflict when there is one already."""
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None) -> bytes:
-        """Give the bytes from `start` to before `end`; NotFound; Conflict when the object has another ETag than `etag`."""
+        """Give the bytes from `start` to before `end`, as far as there are any; NotFound; Conflict when the object has another ETag than `etag`."""
 
     def stream(self, key: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-        """Give the same bytes in pieces of about 1 MiB; NotFound."""
+        """Give the same bytes in pieces of about 1 MiB; nothing is read, nor NotFound raised, before the first is asked for."""
 
     def stat(self, key: str) -> BlobInfo:
         """Give size and ETag; NotFound."""
@@ -173,10 +184,10 @@ class Multipart(Protocol):
         """Begin an upload and give its id."""
 
     def part(self, key: str, upload: str, number: int, data: bytes) -> None:
-        """Write part `number` (from 1); again overwrites it."""
+        """Write part `number` (from 1); again overwrites it. NotFound when the upload is complete or aborted."""
 
     def copy(self, key: str, upload: str, number: int, *, source: str, start: int, end: int, etag: str) -> None:
-        """Write part `number` from the bytes of another object, inside the store; Conflict when its ETag is another."""
+        """Write part `number` from the bytes of another object, inside the store; Conflict when its ETag is another; NotFound."""
 
     def complete(self, key: str, upload: str) -> BlobInfo:
         """Make the object of all parts. Of an upload that is complete already, give the object; NotFound when there is neither."""
@@ -215,4 +226,4 @@ class WorkerTable(Protocol):
         """Give the record as last written; an empty one when there is none."""
 
     def update(self, revision: str, change: Callable[[Workers], Workers]) -> Workers:
-        """Apply a pure change to the latest record, atomically; `change` may run several times."""
+        """Apply a pure change to the latest record, atomically, and count the version up; `change` may run several times."""

@@ -13,7 +13,12 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import Any
 
-from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore calls it so
+from botocore.exceptions import (
+    ClientError,
+    ConnectionError,  # noqa: A004 - botocore calls it so
+    HTTPClientError,
+    IncompleteReadError,
+)
 
 from shared.core.errors import Conflict, NotFound, SlackwaterError, Unavailable
 
@@ -22,6 +27,7 @@ class Busy(Unavailable):
     """The call was turned away before it had any effect."""
 
 
+_BROKEN = (ConnectionError, HTTPClientError, IncompleteReadError)
 _KINDS: dict[str, type[SlackwaterError]] = {
     "412": Conflict,
     "ConditionalCheckFailedException": Conflict,
@@ -52,7 +58,7 @@ def translated() -> Iterator[None]:
     """Raise botocore's errors from the block as ours, where there is a word for them."""
     try:
         yield
-    except (ClientError, HTTPClientError, ConnectionError) as error:
+    except (ClientError, *_BROKEN) as error:
         known = translate(error)
         if known is None:
             raise
@@ -62,8 +68,7 @@ def translated() -> Iterator[None]:
 def translate(error: Exception) -> SlackwaterError | None:
     """Give our error for one of botocore's, None where we have none. Messages name the call and AWS's code, never values."""
     if not isinstance(error, ClientError):
-        broken = isinstance(error, HTTPClientError | ConnectionError)
-        return Unavailable(f"AWS did not answer: {type(error).__name__}") if broken else None
+        return Unavailable(f"AWS did not answer: {type(error).__name__}") if isinstance(error, _BROKEN) else None
     code = code_of(error)
     text = f"{error.operation_name}: {code}"
     if code == _CANCELLED:

@@ -7,6 +7,7 @@ from botocore.exceptions import (
     ClientError,
     ConnectTimeoutError,
     EndpointConnectionError,
+    IncompleteReadError,
     NoCredentialsError,
     ReadTimeoutError,
 )
@@ -56,6 +57,7 @@ def said(code: str, status: int = 400, reasons: tuple[str | None, ...] = ()) -> 
         (ReadTimeoutError(endpoint_url="https://aws"), Unavailable),
         (ConnectTimeoutError(endpoint_url="https://aws"), Unavailable),
         (EndpointConnectionError(endpoint_url="https://aws"), Unavailable),
+        (IncompleteReadError(actual_bytes=1, expected_bytes=2), Unavailable),
     ],
 )
 def test_what_we_have_a_word_for_is_said_in_it(error: Exception, kind: type[SlackwaterError]) -> None:
