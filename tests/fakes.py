@@ -24,24 +24,24 @@ Fault = Callable[[Call], Any]
 PATIENCE = 30.0  # seconds after which a delayed call gives up: then the test is wrong
 
 
-def ok(call: Call) -> Any:  # noqa: ANN401 - whatever the port answers
+def ok(call: Call) -> Any:
     """Let the call through."""
     return call()
 
 
-def fail(_: Call) -> Any:  # noqa: ANN401
+def fail(_: Call) -> Any:
     """Raise Unavailable without any effect."""
     raise Unavailable("the call never arrived")
 
 
-def lose_answer(call: Call) -> Any:  # noqa: ANN401
+def lose_answer(call: Call) -> Any:
     """Let the call take effect, then raise Unavailable in place of its answer, be that an error."""
     with suppress(SlackwaterError):
         call()
     raise Unavailable("the answer was lost")
 
 
-def duplicate(call: Call) -> Any:  # noqa: ANN401
+def duplicate(call: Call) -> Any:
     """Deliver the call twice; the second answer, or error, is the one that comes back."""
     with suppress(SlackwaterError):
         call()
@@ -51,7 +51,7 @@ def duplicate(call: Call) -> Any:  # noqa: ANN401
 def delay(until: Event) -> Fault:
     """Hold the call back until the event is set: it arrives late, from a zombie."""
 
-    def fault(call: Call) -> Any:  # noqa: ANN401
+    def fault(call: Call) -> Any:
         if not until.wait(PATIENCE):
             raise TimeoutError("nobody set the event that a delayed call waits for")
         return call()
@@ -62,7 +62,7 @@ def delay(until: Event) -> Fault:
 def then(race: Callable[[], object]) -> Fault:
     """Let the call take effect, and something else happen before its answer is seen."""
 
-    def fault(call: Call) -> Any:  # noqa: ANN401
+    def fault(call: Call) -> Any:
         answer = call()
         race()
         return answer
@@ -98,7 +98,7 @@ class Hostile(Generic[P]):
         with self._lock:
             return {method: len(faults) for method, faults in self._faults.items() if faults}
 
-    def call(self, method: str, *args: Any, **named: Any) -> Any:  # noqa: ANN401 - any method of any port
+    def call(self, method: str, *args: Any, **named: Any) -> Any:
         """Call a method of the port behind, through its next fault."""
         with self._lock:
             self.calls.append(method)
@@ -113,5 +113,5 @@ class _Port:
     def __init__(self, hostile: "Hostile[Any]") -> None:
         self._hostile = hostile
 
-    def __getattr__(self, method: str) -> Any:  # noqa: ANN401
+    def __getattr__(self, method: str) -> Any:
         return partial(self._hostile.call, method)

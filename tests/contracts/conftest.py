@@ -69,17 +69,17 @@ class Aws:
         self._lock = RLock()
         self._clients: dict[str, Any] = {}
 
-    def client(self, service: str) -> Any:  # noqa: ANN401 - any of boto3's clients
+    def client(self, service: str) -> Any:
         """Give the client of a service."""
         if service not in self._clients:
             self._clients[service] = self._make(service)
         return self._clients[service]
 
-    def _make(self, service: str) -> Any:  # noqa: ANN401
+    def _make(self, service: str) -> Any:
         client = self._session.client(service)  # type: ignore[call-overload]
         call = client._make_api_call
 
-        def atomic(operation: str, arguments: dict[str, Any]) -> Any:  # noqa: ANN401
+        def atomic(operation: str, arguments: dict[str, Any]) -> Any:
             with self._lock:
                 _check_upload(client, operation, arguments)
                 return call(operation, arguments)
@@ -88,7 +88,7 @@ class Aws:
         return client
 
 
-def _check_upload(client: Any, operation: str, arguments: dict[str, Any]) -> None:  # noqa: ANN401
+def _check_upload(client: Any, operation: str, arguments: dict[str, Any]) -> None:
     """Do what moto leaves out: look whether a part's upload is there, and at CopySourceIfMatch."""
     if operation in {"UploadPart", "UploadPartCopy"}:
         client.list_parts(**{name: arguments[name] for name in ("Bucket", "Key", "UploadId")})

@@ -31,7 +31,7 @@ KEY = IdempotencyKey("once", "hash")
 class Through:
     """The stores over a client that meets faults, and over one that does not."""
 
-    def __init__(self, client: Any, prefix: str) -> None:  # noqa: ANN401 - boto3's
+    def __init__(self, client: Any, prefix: str) -> None:
         self._client = client
         self._prefix = prefix
         self.pauses: list[float] = []
@@ -79,7 +79,7 @@ def bigger(old: File) -> File:
     return replace(old, bytes=old.bytes + 1)
 
 
-def in_the_way(_: Call) -> Any:  # noqa: ANN401
+def in_the_way(_: Call) -> Any:
     """Say what DynamoDB says when another transaction works on the item."""
     answer: Any = {
         "Error": {"Code": "TransactionCanceledException"},

@@ -88,7 +88,7 @@ def _step_functions(aws: Aws) -> Rig:
     return Rig(port, token, end, lambda ref, generation, _: _until(lambda: not port.running(ref, generation)))
 
 
-def _until(look: Callable[[], Any]) -> Any:  # noqa: ANN401
+def _until(look: Callable[[], Any]) -> Any:
     for _ in range(PATIENCE * 50):
         found = look()
         if found:
