@@ -1,8 +1,7 @@
 """vLLM's own OpenAI server as an engine: its command line and its environment.
 
-It listens on loopback only and logs no request. On a CPU, start-up is imports rather than the engine, so the core runs in the server's process, without compilation. A
-KV block of 32 tokens is the smallest that works there, and the one that lets short shared prefixes be reused; that flag, like the others that depend on the
-model, stands with the model.
+It listens on loopback only and logs no request. On a CPU, start-up is imports rather than the engine, so nothing is compiled. A KV block of 32 tokens is the smallest
+that works there, and the one that lets short shared prefixes be reused; that flag, like the others that depend on the model, stands with the model.
 """
 
 from collections.abc import Sequence

@@ -25,6 +25,8 @@ from shared.services.wake import Wake
 from shared.settings import WorkerSettings
 
 POLL_SECONDS = 0.3
+LOOK = 200
+"""How many of the most urgent shards a worker looks at: more than its fellows lease at a time."""
 STOP_GRACE = 5.0
 """Seconds that lines in the engine are given to finish when their shard must be given back."""
 SECOND_LOOK = 1.0
@@ -108,7 +110,7 @@ class Worker:
     def _take(self) -> Shard | None:
         """Lease the most urgent shard that can be had; leases of others that have run out are taken back first."""
         try:
-            shards = self._queue.open(self._settings.revision)
+            shards = self._queue.open(self._settings.revision, LOOK)
             take_back(self._shards, shards, self._clock())
             for shard in shards:
                 if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:

@@ -116,8 +116,8 @@ class Shards(Protocol):
 class ShardQueue(Protocol):
     """The shards of one model revision, as a worker sees them."""
 
-    def open(self, revision: str) -> list[Shard]:
-        """Give its open shards (ready and leased), the most urgent first. May lag by a second."""
+    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
+        """Give its open shards (ready and leased), the most urgent first, `limit` of them or all. May lag by a second."""
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict when another was faster or it is closed. A repetition by the same owner wins.

@@ -37,7 +37,7 @@ class FleetService:
 
     def ensure(self, revision: str, known: int = 0) -> None:
         """Ask for the workers that are missing. `known` open shards are there for sure, even if the queue's index lags."""
-        wanted = min(self._max_workers, max(known, len(self._queue.open(revision))))
+        wanted = min(self._max_workers, max(known, len(self._queue.open(revision, self._max_workers))))
         if not wanted:
             return
         gone = self._ended(self._roster.get(revision))

@@ -27,6 +27,7 @@ def test_the_queue_gives_open_shards_by_rank(stores: Stores) -> None:
     stores.shards.put([urgent, shard(1), shard(2), shard(3, revision="other@1")])
     leased = stores.queue.lease(shard(1), "worker_1", 60)
     assert [urgent, shard(0), leased, shard(2)] == stores.queue.open(REVISION)
+    assert [urgent, shard(0)] == stores.queue.open(REVISION, 2)
     assert [shard(3, revision="other@1")] == stores.queue.open("other@1")
     assert [] == stores.queue.open("none@1")
 

@@ -81,9 +81,10 @@ class DynamoShards:
         """Close it, whatever its state."""
         self._change(shard, lease.closed)
 
-    def open(self, revision: str) -> list[Shard]:
+    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
         """Give the open shards of a revision by rank, from the index."""
-        return [self._shards.record(item) for item in self._dynamo.query(self._table, revision, index=tables.QUEUE)]
+        found = self._dynamo.query(self._table, revision, index=tables.QUEUE, limit=limit)
+        return [self._shards.record(item) for item in found]
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict."""

@@ -47,12 +47,12 @@ class MemoryShards:
         """Close it, whatever its state."""
         self._change(shard, lease.closed)
 
-    def open(self, revision: str) -> list[Shard]:
+    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
         """Give the open shards of a revision by rank."""
         with self._lock:
             shards = list(self._shards.where(lambda _: True))
         mine = (shard for shard in shards if shard.revision == revision and lease.is_open(shard))
-        return sorted(mine, key=lambda shard: shard.rank)
+        return sorted(mine, key=lambda shard: shard.rank)[:limit]
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict."""
