@@ -1,6 +1,6 @@
 """The demonstration: a file of support tickets goes through the whole local stack, and comes back answered by a real model.
 
-    python -m local.demo      starts the stack, sends examples/support-tickets.jsonl with the official OpenAI SDK, shows the answers, stops the stack
+python -m local.demo      starts the stack, sends examples/support-tickets.jsonl with the official OpenAI SDK, shows the answers, stops the stack
 """
 
 import json
@@ -84,7 +84,13 @@ def _until_healthy(stack: subprocess.Popen[bytes], port: int) -> None:
 
 def _watch(client: OpenAI, batch: Batch, console: Console) -> tuple[Batch, float]:
     """Show the batch until it ends; give it, and the seconds from its first answer seen running to its end."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     began = time.monotonic()
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(batch.status, total=None)
@@ -126,7 +132,9 @@ def _sum_up(console: Console, batch: Batch, seconds: float, files: list[Path]) -
         counts = batch.request_counts
         table.add_row("requests", f"{counts.total} in all, {counts.completed} completed, {counts.failed} failed")
     if usage is not None:
-        tokens = f"{usage.input_tokens} in ({usage.input_tokens_details.cached_tokens} cached), {usage.output_tokens} out"
+        tokens = (
+            f"{usage.input_tokens} in ({usage.input_tokens_details.cached_tokens} cached), {usage.output_tokens} out"
+        )
         table.add_row("tokens", tokens)
         table.add_row("speed", f"{usage.output_tokens / seconds:.0f} output tokens/s, the start of the engine included")
     table.add_row("files", ", ".join(str(path.relative_to(ROOT)) for path in files))
