@@ -1,0 +1,52 @@
+"""The names that are known before the things they name are made.
+
+The state machine calls Lambdas that may start it: a reference both ways has no beginning. So machine, queue and job definitions are named after
+the deployment, and who may use them is granted by a name that is written down, not by a reference.
+"""
+
+from aws_cdk import ArnFormat, Stack
+
+ENGINES = ("vllm",)
+"""The engines that workers of this stack can run; each has a job definition."""
+
+
+class Names:
+    """The names of one deployment.
+
+    Args:
+        stack: Where it is; knows region, account and partition, mostly as tokens.
+        prefix: What its names begin with.
+
+    """
+
+    def __init__(self, stack: Stack, prefix: str) -> None:
+        self._stack = stack
+        self.prefix = prefix
+
+    @property
+    def machine_arn(self) -> str:
+        """The ARN of the state machine."""
+        return self._arn("states", "stateMachine", self.prefix, ArnFormat.COLON_RESOURCE_NAME)
+
+    @property
+    def executions_arn(self) -> str:
+        """The pattern of the ARNs of its executions."""
+        return self._arn("states", "execution", f"{self.prefix}:*", ArnFormat.COLON_RESOURCE_NAME)
+
+    @property
+    def queue_arn(self) -> str:
+        """The ARN of the job queue."""
+        return self._arn("batch", "job-queue", self.prefix, ArnFormat.SLASH_RESOURCE_NAME)
+
+    def definition(self, engine: str) -> str:
+        """Give the name of the job definition of an engine's workers, as `TaskSettings.job_definition` says."""
+        return f"{self.prefix}-{engine}"
+
+    @property
+    def definition_arns(self) -> tuple[str, ...]:
+        """The ARNs of the job definitions: as they are submitted, without a revision, and as they are resolved, with whichever."""
+        names = [name for engine in ENGINES for name in (self.definition(engine), f"{self.definition(engine)}:*")]
+        return tuple(self._arn("batch", "job-definition", name, ArnFormat.SLASH_RESOURCE_NAME) for name in names)
+
+    def _arn(self, service: str, resource: str, name: str, arn_format: ArnFormat) -> str:
+        return self._stack.format_arn(service=service, resource=resource, resource_name=name, arn_format=arn_format)

@@ -1,0 +1,33 @@
+"""What can be chosen for a deployment: CDK context under `slackwater:`, in cdk.json or as `-c slackwater:name=staging`."""
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+
+PREFIX = "slackwater:"
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The choices of one deployment.
+
+    Attributes:
+        name: The stack, and what the names of its tables, state machine and queue begin with; one for each deployment of an account and region.
+        bundle: Whether the Lambdas' dependencies are installed into their code; without, the template is right but nothing to deploy.
+        egress: How workers reach the internet (`infra.network`).
+        on_demand: Whether On-Demand instances stand in when there is no Spot capacity.
+        max_workers: The most workers of one model at a time.
+
+    """
+
+    name: Annotated[str, msgspec.Meta(pattern="^[a-z][a-z0-9-]{0,30}$")] = "slackwater"
+    bundle: bool = False
+    egress: Literal["public-address", "nat"] = "public-address"
+    on_demand: bool = False
+    max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
+
+    @classmethod
+    def from_context(cls, context: Mapping[str, object]) -> "Options":
+        """Read the choices among the context; what the command line gives are strings. msgspec.ValidationError names what is wrong."""
+        ours = {key.removeprefix(PREFIX): value for key, value in context.items() if key.startswith(PREFIX)}
+        return msgspec.convert(ours, cls, strict=False)

@@ -1,0 +1,64 @@
+"""The stack: one deployment of Slackwater, in whichever account and region it is put."""
+
+from pathlib import Path
+
+from aws_cdk import CfnOutput, Stack
+from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
+
+from infra.api import Api
+from infra.fleet import Fleet
+from infra.function import Shared
+from infra.lifecycle import Lifecycle
+from infra.names import ENGINES, Names
+from infra.network import Network
+from infra.options import Options
+from infra.storage import Storage
+from shared.core.models import Registry
+
+
+class SlackwaterStack(Stack):
+    """The service.
+
+    Args:
+        scope: The app.
+        options: What was chosen.
+        code: The folder that the Lambdas run (`infra.bundle`).
+        models: The models that are served; ValueError for an engine that no job of this stack runs.
+
+    """
+
+    def __init__(self, scope: Construct, options: Options, *, code: Path, models: Registry) -> None:
+        super().__init__(
+            scope,
+            options.name,
+            description="Slackwater: OpenAI-compatible batch inference on Spot GPUs that scale to zero",
+        )
+        _check_engines(models)
+        names = Names(self, options.name)
+        storage = Storage(self, "Storage", prefix=options.name)
+        shared = Shared(lambda_.Code.from_asset(str(code)), storage, names)
+        api = Api(self, "Api", shared, region=self.region)
+        Lifecycle(self, "Lifecycle", shared, region=self.region, max_workers=options.max_workers)
+        Fleet(
+            self,
+            "Fleet",
+            network=Network(self, "Network", key=storage.key, egress=options.egress),
+            storage=storage,
+            names=names,
+            region=self.region,
+            most_workers=options.max_workers * len(models),
+            on_demand=options.on_demand,
+        )
+        CfnOutput(self, "ApiUrl", value=f"{api.url}/v1", description="The base_url of OpenAI's SDKs")
+        CfnOutput(self, "Bucket", value=storage.bucket.bucket_name)
+        CfnOutput(self, "TablePrefix", value=options.name)
+
+
+def _check_engines(models: Registry) -> None:
+    for model in models.values():
+        if model.engine not in ENGINES:
+            known = ", ".join(ENGINES)
+            raise ValueError(
+                f"{model.id}: no worker of this stack runs the engine {model.engine!r}. Use one of: {known}."
+            )
