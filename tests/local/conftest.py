@@ -1,5 +1,6 @@
 """A local AWS a test module: the module says which functions it has in `FUNCTIONS`."""
 
+import sys
 from collections.abc import Iterator
 from queue import SimpleQueue
 
@@ -7,6 +8,15 @@ import pytest
 
 from local.aws import JobEnded, LocalAws
 from tests.local.stack import Stack, python_job
+
+
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Let threads give way to each other at every turn, so that a race is lost where it can be."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
 
 
 @pytest.fixture(scope="module")

@@ -1,13 +1,14 @@
 """A running local AWS as the tests see it."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
+import socket
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import boto3
 from botocore.config import Config
@@ -40,6 +41,32 @@ class Stack:
 def session() -> boto3.Session:
     """Return credentials that any local AWS takes."""
     return boto3.Session(aws_access_key_id="test", aws_secret_access_key="test", region_name=REGION)
+
+
+def at_once(endpoint: str, service: str, requests: list[tuple[str, dict[str, str], bytes]]) -> list[tuple[int, bytes]]:
+    """Send requests (method and path, headers, body) so that all arrive complete at one moment; return their answers.
+
+    All but the last byte of each body is sent first: the server's threads then stand at the same line.
+    """
+    host = urlsplit(endpoint)
+    credential = (
+        f"AWS4-HMAC-SHA256 Credential=test/20260101/{REGION}/{service}/aws4_request, SignedHeaders=, Signature="
+    )
+    with ExitStack() as opened:
+        sockets = [opened.enter_context(socket.create_connection((host.hostname, host.port))) for _ in requests]
+        for connection, (line, headers, body) in zip(sockets, requests, strict=True):
+            fields = {"Host": host.netloc, "Authorization": credential, "Content-Length": str(len(body))} | headers
+            head = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
+            connection.sendall(f"{line} HTTP/1.1\r\n{head}\r\n".encode() + body[:-1])
+        time.sleep(0.2)
+        for connection, (_, _, body) in zip(sockets, requests, strict=True):
+            connection.sendall(body[-1:])
+        answers = []
+        for connection in sockets:
+            answer = HTTPResponse(connection)
+            answer.begin()
+            answers.append((answer.status, answer.read()))
+        return answers
 
 
 def python_job(definition: str, environment: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

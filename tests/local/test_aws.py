@@ -1,7 +1,5 @@
 """The server itself: its life, its connections, its functions by boto3, and its silence."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
 import http.client
 import json
 import logging
@@ -199,7 +197,7 @@ class Process:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         environment = os.environ | {"PYTHONPATH": os.getcwd()}  # noqa: PTH109 - the repository's root
-        self.server = subprocess.Popen(  # noqa: S603 - this very Python
+        self.server = subprocess.Popen(
             [sys.executable, "-c", LIFE, str(directory), "0"], stdout=subprocess.PIPE, text=True, env=environment
         )
         assert self.server.stdout
@@ -264,8 +262,6 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         environment = os.environ | {"PYTHONPATH": os.getcwd()}  # noqa: PTH109 - the repository's root
         command = [sys.executable, "-c", LIFE, str(tmp_path), str(taken.getsockname()[1])]
-        end = subprocess.run(  # noqa: S603 - this very Python
-            command, capture_output=True, text=True, env=environment, check=False
-        )
+        end = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert 1 == end.returncode
     assert "OSError: [Errno 98] Address already in use" in end.stderr

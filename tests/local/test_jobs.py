@@ -1,7 +1,5 @@
 """What the fleet builds on: a submitted job is a process, its state is true, and nothing of it outlives its end."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
 import signal
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What files and chunks build on: S3's conditions, ranges, multipart uploads and presigned URLs."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
 import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +10,7 @@ import httpx
 import pytest
 from botocore.exceptions import ClientError
 
-from tests.local.stack import Stack
+from tests.local.stack import Stack, at_once
 
 MIB = 1 << 20
 RIVALS = 20
@@ -78,21 +76,15 @@ def bucket(client: Any) -> Bucket:
     return Bucket(client)
 
 
-def test_of_many_writers_of_one_key_one_writes(bucket: Bucket) -> None:
+@pytest.mark.usefixtures("restless")
+def test_of_many_writers_of_one_key_one_writes(stack: Stack, bucket: Bucket) -> None:
     """If-None-Match lets the first of twenty writers at once through, and the object is what that one wrote."""
-
-    def write(number: int) -> str:
-        try:
-            bucket.put("chunk", str(number).encode() * 1000, IfNoneMatch="*")
-        except ClientError as error:
-            return error.response["Error"]["Code"]
-        return str(number)
-
-    with ThreadPoolExecutor(RIVALS) as threads:
-        outcomes = sorted(threads.map(write, range(RIVALS)))
-    winner, *losers = outcomes
-    assert ["PreconditionFailed"] * (RIVALS - 1) == losers
-    assert winner.encode() * 1000 == bucket.get("chunk")
+    # Large enough for files, so that a writer gives way to its rivals between look and write.
+    bodies = [f"{number:02}".encode() * 200_000 for number in range(RIVALS)]
+    writes = [(f"PUT /{bucket.name}/chunk", {"If-None-Match": "*"}, body) for body in bodies]
+    statuses = [status for status, _ in at_once(stack.aws.endpoint, "s3", writes)]
+    assert [200] + [412] * (RIVALS - 1) == sorted(statuses)
+    assert bodies[statuses.index(200)] == bucket.get("chunk")
 
 
 def test_a_key_that_is_there_refuses_a_second_writer(bucket: Bucket) -> None:
@@ -250,6 +242,7 @@ def test_memory_does_not_grow_with_an_object(bucket: Bucket) -> None:
     assert peak < 48 * MIB
 
 
+@pytest.mark.usefixtures("restless")
 def test_a_listing_stands_beside_writers(bucket: Bucket) -> None:
     """Keys that come and go while a prefix is listed are no fault of the listing."""
 

@@ -1,7 +1,5 @@
 """What the protocols of the stores build on: DynamoDB's conditions, transactions and tokens."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -106,6 +104,7 @@ def table(client: Any) -> Table:
     return Table(client)
 
 
+@pytest.mark.usefixtures("restless")
 def test_of_many_conditional_updates_one_wins(table: Table) -> None:
     """A lease taken by twenty workers at once is one worker's."""
     table.put("lease", epoch={"N": "0"})
@@ -122,6 +121,7 @@ def test_of_many_conditional_updates_one_wins(table: Table) -> None:
     assert ["ConditionalCheckFailedException"] * (RIVALS - 1) + ["won"] == _race(take)
 
 
+@pytest.mark.usefixtures("restless")
 def test_of_many_transactions_on_one_item_one_wins(table: Table) -> None:
     """A chunk's record put by twenty workers at once is put once, and counted once."""
     outcomes = _race(lambda _: table.transact(table.put_once("chunk"), table.add("shard")))
@@ -129,6 +129,7 @@ def test_of_many_transactions_on_one_item_one_wins(table: Table) -> None:
     assert {"chunks": {"N": "1"}} == table.get("shard")
 
 
+@pytest.mark.usefixtures("restless")
 def test_no_increment_of_a_transaction_is_lost(table: Table) -> None:
     """Twenty transactions that each put a record and count it leave a count of twenty."""
     _race(lambda number: table.transact(table.put_once(f"chunk-{number}"), table.add("shard")))

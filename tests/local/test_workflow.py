@@ -1,20 +1,20 @@
 """What the lifecycle builds on: state machines whose task states call functions, tokens, retries, names and stops."""
 
-# ruff: noqa: ANN401 - clients, options and answers of boto3 are taken as they come
-
 import json
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from queue import SimpleQueue
 from typing import Any
 from uuid import uuid4
 
 import pytest
 from botocore.exceptions import ClientError
+from moto.stepfunctions.parser.asl.eval.callback.callback import CallbackOutcomeSuccess
 
-from tests.local.stack import PATIENCE, Stack, session, wait_for
+from local.shim.tokens import Tokens
+from tests.local.stack import PATIENCE, Stack, at_once, session, wait_for
 
 TOKENS: "SimpleQueue[str]" = SimpleQueue()
 """The tokens that `ask` was given, in order."""
@@ -256,6 +256,7 @@ def test_each_attempt_has_a_token_of_its_own(machines: Machines) -> None:
     assert "SUCCEEDED" == machines.ended(execution)["status"]
 
 
+@pytest.mark.usefixtures("restless")
 def test_of_many_answers_to_a_token_one_is_accepted(machines: Machines, waiting: str) -> None:
     """Twenty senders at once end the wait once."""
     execution = machines.start(waiting)
@@ -264,6 +265,19 @@ def test_of_many_answers_to_a_token_one_is_accepted(machines: Machines, waiting:
         outcomes = sorted(threads.map(lambda number: machines.answer(token, {"by": number + 1}), range(20)))
     assert ["TaskTimedOut"] * 19 + ["accepted"] == outcomes
     assert "SUCCEEDED" == machines.ended(execution)["status"]
+
+
+def test_an_answer_that_was_accepted_at_the_deadline_counts() -> None:
+    """The wait that runs out finds its token taken, and waits for what the taker brings."""
+    tokens = Tokens()
+    endpoint = tokens.issue(seconds=0)
+    assert endpoint is tokens.take(endpoint.callback_id)
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(endpoint.wait)
+        assert not wait([waiting], timeout=0.1).done
+        answer = CallbackOutcomeSuccess(callback_id=endpoint.callback_id, output="{}")
+        endpoint.notify(answer)
+        assert answer is waiting.result(PATIENCE)
 
 
 def test_many_executions_wait_at_once(machines: Machines, waiting: str) -> None:
@@ -289,15 +303,18 @@ def test_a_running_name_is_one_execution(machines: Machines, waiting: str) -> No
         machines.start(waiting, {"batch": 1}, name)
 
 
-def test_of_many_starts_of_one_name_one_runs(machines: Machines) -> None:
+@pytest.mark.usefixtures("restless")
+def test_of_many_starts_of_one_name_one_runs(stack: Stack, machines: Machines, waiting: str) -> None:
     """Twenty starters at once get one execution between them."""
-    machine = machines.create({"Pause": {"Type": "Wait", "Seconds": 1, "Next": "Only"}, "Only": _task("echo")})
-    name = f"batch-{uuid4()}"
-    with ThreadPoolExecutor(20) as threads:
-        executions = set(threads.map(lambda _: machines.start(machine, {"batch": 1}, name), range(20)))
-    (execution,) = executions
+    start = {"stateMachineArn": waiting, "name": f"batch-{uuid4()}", "input": "{}"}
+    target = {"X-Amz-Target": "AWSStepFunctions.StartExecution", "Content-Type": "application/x-amz-json-1.0"}
+    starts = [("POST /", target, json.dumps(start).encode())] * 20
+    answers = at_once(stack.aws.endpoint, "states", starts)
+    assert {200} == {status for status, _ in answers}
+    (execution,) = {json.loads(answer)["executionArn"] for _, answer in answers}
+    assert "accepted" == machines.answer(_token())
     assert "SUCCEEDED" == machines.ended(execution)["status"]
-    assert 1 == CALLS[f"echo {name}"]
+    assert TOKENS.empty()
 
 
 def test_executions_without_a_name_are_different_ones(machines: Machines) -> None:
