@@ -5,12 +5,13 @@ it is unknown whether the call took effect. Stores hand out and keep values, nev
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from shared.core.ids import BatchRef, Space
-from shared.core.records import ApiKey, Batch, Chunk, File, Shard, Workers
+from shared.core.records import ApiKey, Batch, Chunk, File, Shard, Stored, Upload, Workers
+from shared.core.room import ENDLESS, Room
 
 Clock = Callable[[], float]
 """Unix seconds."""
@@ -37,10 +38,10 @@ class Keys(Protocol):
 
 
 class FileStore(Protocol):
-    """The records of files."""
+    """The records of files, and how much each space stores, which is counted with every write that makes or removes a file."""
 
-    def put(self, file: File) -> None:
-        """Keep a new record; the very same one again changes nothing. Conflict when another has the id."""
+    def put(self, file: File, room: Room = ENDLESS) -> None:
+        """Keep a new record if there is room; the very same one again changes nothing. Conflict when another has the id; Full."""
 
     def get(self, space: Space, file_id: str) -> File:
         """Give the record as last written; NotFound when this space has none."""
@@ -53,6 +54,45 @@ class FileStore(Protocol):
 
     def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
         """Give up to `limit` records after the id `after` in that order (which need not exist any more)."""
+
+    def stored(self, space: Space) -> Stored:
+        """Give what the space stores."""
+
+
+class UploadStore(Protocol):
+    """The records of uploads."""
+
+    def put(self, upload: Upload) -> None:
+        """Keep a new record; the very same one again changes nothing. Conflict when another has the id."""
+
+    def get(self, space: Space, upload_id: str) -> Upload:
+        """Give the record as last written; NotFound when this space has none."""
+
+    def update(self, space: Space, upload_id: str, change: Callable[[Upload], Upload]) -> Upload:
+        """Apply a pure change to the latest record, atomically; `change` may run several times. NotFound; what `change` raises."""
+
+    def complete(self, upload: Upload, file: File, room: Room) -> Upload:
+        """Keep the file and mark the upload completed with it, if it is still pending and there is room: all of it or nothing.
+
+        Give the record as it then is: of several completions one wins, and the others see its file. Full.
+        """
+
+    def remove(self, upload: Upload) -> None:
+        """Remove the record. Idempotent."""
+
+
+class Expired(NamedTuple):
+    """A file or an upload whose time is over."""
+
+    space: Space
+    id: str
+
+
+class Expiries(Protocol):
+    """What has expired, across organizations: for the sweep alone. May lag by seconds."""
+
+    def expired(self, before: float) -> Iterator[Expired]:
+        """Give the files and uploads that expire before this time, the oldest first."""
 
 
 class BatchStore(Protocol):
@@ -194,6 +234,46 @@ class Multipart(Protocol):
 
     def abort(self, key: str, upload: str) -> None:
         """Forget the upload and its parts. Idempotent."""
+
+
+class Inventory(Protocol):
+    """What is in the bucket."""
+
+    def objects(self, prefix: str) -> Iterator[tuple[str, BlobInfo]]:
+        """Give the objects whose keys begin with `prefix`, by key; as last written."""
+
+    def parts(self, key: str, upload: str) -> list[tuple[int, BlobInfo]]:
+        """Give the parts of a multipart upload by number; NotFound when it is complete or aborted."""
+
+
+class Presigner(Protocol):
+    """URLs that let whoever has them do one thing with one object for a while, without credentials. Making one asks nobody."""
+
+    def get_url(self, key: str, *, seconds: int, content_type: str) -> str:
+        """Give a URL for GET, with or without a Range; the answer says this content type."""
+
+    def part_url(self, key: str, upload: str, number: int, *, seconds: int) -> str:
+        """Give a URL for PUT of part `number` of a multipart upload; its answer has the part's ETag."""
+
+
+class Elsewhere(Protocol):
+    """Objects of other buckets, by `s3://bucket/key`. NotFound also where we may not read."""
+
+    def stat(self, uri: str) -> BlobInfo:
+        """Give size and ETag; NotFound."""
+
+    def fetch(self, key: str, upload: str, number: int, *, uri: str, start: int, end: int, etag: str) -> None:
+        """Write part `number` of an upload of ours from that object, inside the store; Conflict when its ETag is another; NotFound."""
+
+    def deliver(self, key: str, uri: str) -> None:
+        """Copy an object of ours there, over whatever is there. NotFound when there is no such bucket, or we may not write."""
+
+
+class ScanStarter(Protocol):
+    """Starts what scans large files (`shared.services.scans`)."""
+
+    def start(self, space: Space, file_id: str) -> None:
+        """Have the file's pending work done soon. Asking again is harmless."""
 
 
 class Workflow(Protocol):

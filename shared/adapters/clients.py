@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
+from shared.adapters.functions import Invokes
+
 if TYPE_CHECKING:
     from mypy_boto3_batch import BatchClient
     from mypy_boto3_dynamodb import DynamoDBClient
@@ -57,6 +59,14 @@ class Clients:
     def batch(self) -> "BatchClient":
         """AWS Batch."""
         return self._session.client("batch", endpoint_url=self._endpoint_url, config=self._config(ANSWER_SECONDS))
+
+    @cached_property
+    def functions(self) -> Invokes:
+        """Lambda, which is only ever asked to start something."""
+        client: Invokes = self._session.client(
+            "lambda", endpoint_url=self._endpoint_url, config=self._config(ANSWER_SECONDS)
+        )
+        return client
 
     def _config(self, answer_seconds: float) -> Config:
         return Config(

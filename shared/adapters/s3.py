@@ -24,7 +24,7 @@ BEYOND_THE_END = "InvalidRange"
 
 
 class S3Blobs:
-    """`shared.ports.Blobs` and `Multipart` over one bucket."""
+    """`shared.ports.Blobs`, `Multipart` and `Inventory` over one bucket."""
 
     def __init__(self, client: "S3Client", bucket: str) -> None:
         self._client = client
@@ -121,22 +121,35 @@ class S3Blobs:
 
     def complete(self, key: str, upload: str) -> BlobInfo:
         """Make the object of all parts that S3 has; of a complete upload, give the object; NotFound."""
-        parts: list[CompletedPartTypeDef] = []
-        size = 0
         try:
+            found = self.parts(key, upload)
+            parts: list[CompletedPartTypeDef] = [{"PartNumber": number, "ETag": part.etag} for number, part in found]
             with translated():
-                pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload)
-                for part in (part for page in pages for part in page.get("Parts", ())):
-                    parts.append({"PartNumber": part["PartNumber"], "ETag": part["ETag"]})
-                    size += part["Size"]
                 answer = self._client.complete_multipart_upload(
                     Bucket=self._bucket, Key=key, UploadId=upload, MultipartUpload={"Parts": parts}
                 )
         except NotFound:
             return self.stat(key)
-        return BlobInfo(size, answer["ETag"])
+        return BlobInfo(sum(part.size for _, part in found), answer["ETag"])
 
     def abort(self, key: str, upload: str) -> None:
         """Forget the upload and its parts, if they are still there."""
         with suppress(NotFound), translated():
             self._client.abort_multipart_upload(Bucket=self._bucket, Key=key, UploadId=upload)
+
+    def objects(self, prefix: str) -> Iterator[tuple[str, BlobInfo]]:
+        """Give the objects with this prefix, by key."""
+        with translated():
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
+                for found in page.get("Contents", ()):
+                    yield found["Key"], BlobInfo(found["Size"], found["ETag"])
+
+    def parts(self, key: str, upload: str) -> list[tuple[int, BlobInfo]]:
+        """Give the parts of an upload by number; NotFound."""
+        with translated():
+            pages = self._client.get_paginator("list_parts").paginate(Bucket=self._bucket, Key=key, UploadId=upload)
+            return [
+                (part["PartNumber"], BlobInfo(part["Size"], part["ETag"]))
+                for page in pages
+                for part in page.get("Parts", ())
+            ]

@@ -11,6 +11,8 @@ from typing import NamedTuple
 from ulid import ULID
 
 FILE = "file-"
+UPLOAD = "upload_"
+PART = "part_"
 BATCH = "batch_"
 REQUEST = "req_"
 ROW = "batch_req_"

@@ -13,6 +13,31 @@ def scan(org: str, file_id: str) -> str:
     return f"orgs/{org}/scans/{file_id}"
 
 
+def legs(org: str, file_id: str) -> str:
+    """Name the prefix of the legs of a scan that is not finished."""
+    return f"orgs/{org}/legs/{file_id}/"
+
+
+def leg(org: str, file_id: str, number: int) -> str:
+    """Name the index of one leg of a scan (`shared.services.scans`)."""
+    return f"{legs(org, file_id)}{number:06d}"
+
+
+def pieces(org: str, file_id: str) -> str:
+    """Name the list of the pieces that a file is to be put together from (`shared.core.assembly`)."""
+    return f"orgs/{org}/pieces/{file_id}"
+
+
+def upload(org: str, upload_id: str) -> str:
+    """Name the prefix of the parts of an upload."""
+    return f"orgs/{org}/uploads/{upload_id}/"
+
+
+def upload_part(org: str, upload_id: str, part_id: str) -> str:
+    """Name the bytes of one part of an upload."""
+    return f"{upload(org, upload_id)}{part_id}"
+
+
 def batch(ref: BatchRef) -> str:
     """Name the prefix of everything that a batch keeps while it lives."""
     return f"orgs/{ref.org}/batches/{ref.id}/"

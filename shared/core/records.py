@@ -4,6 +4,7 @@ Times are Unix seconds; sizes are bytes; token counts are the engine's own. Prom
 """
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -52,6 +53,22 @@ class Usage(Record, frozen=True, kw_only=True):
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
         )
 
+    def __sub__(self, other: "Usage") -> "Usage":
+        return Usage(
+            input_tokens=self.input_tokens - other.input_tokens,
+            cached_tokens=self.cached_tokens - other.cached_tokens,
+            output_tokens=self.output_tokens - other.output_tokens,
+            reasoning_tokens=self.reasoning_tokens - other.reasoning_tokens,
+        )
+
+
+class Prices(Record, frozen=True, kw_only=True):
+    """Micro-USD per million tokens."""
+
+    input: int = 0
+    cached_input: int = 0
+    output: int = 0
+
 
 class Counts(Record, frozen=True, kw_only=True):
     """`request_counts`: rows that never ran are in `total` only."""
@@ -70,14 +87,49 @@ class BatchError(Record, frozen=True, kw_only=True):
     line: int | None = None
 
 
+class Position(Record, frozen=True, kw_only=True):
+    """A place between two lines of an input file: the offset of the next line, and how many lines, good and bad, lie before it."""
+
+    offset: int = 0
+    line: int = 0
+    requests: int = 0
+    errors: int = 0
+
+
+class Pending(Record, frozen=True, kw_only=True):
+    """What is still to be done with a file before it is `processed`, and how far that is. A repeated step writes the same bytes to the same place.
+
+    Attributes:
+        pieces: Whether the file is still to be put together from the pieces at `shared.core.paths.pieces(org, id)`.
+        multipart: The multipart upload that puts it together, once begun.
+        part: The number of the next part of that, from 1.
+        md5: What the caller says the digest is, in hexadecimal, while that is still to be checked.
+        leg: The number of the next leg of the scan, from 0.
+        position: Where that leg begins.
+        touched: When somebody last worked on it; 0 when nobody does.
+
+    """
+
+    pieces: bool = False
+    multipart: str | None = None
+    part: int = 1
+    md5: str | None = None
+    leg: int = 0
+    position: Position = Position()
+    touched: int = 0
+
+
 class File(Record, frozen=True, kw_only=True):
     """A file of a space: its bytes are at `shared.core.paths.file(org, id)`.
 
     Attributes:
-        status: `uploaded` while its scan is still to come, then `processed`.
+        status: `uploaded` while its scan is still to come, then `processed`, or `error` when the scan refused it.
         requests: How many request lines the scan found (inputs only).
         held_by: The ids of live batches that need this file; while there is one, it cannot be deleted.
         source_batch: The batch whose result this is.
+        upload: The upload that it was made of, where its parts are still needed.
+        pending: What is still to be done, while the status is `uploaded`.
+        refusal: Why the scan refused it.
 
     """
 
@@ -93,12 +145,65 @@ class File(Record, frozen=True, kw_only=True):
     requests: int | None = None
     held_by: tuple[str, ...] = ()
     source_batch: str | None = None
+    upload: str | None = None
+    pending: Pending | None = None
+    refusal: BatchError | None = None
     version: int = 0
 
     @property
     def space(self) -> Space:
         """Who sees it."""
         return Space(self.org, self.contract)
+
+
+class UploadStatus(StrEnum):
+    """The status of an upload, as the API shows it."""
+
+    PENDING = "pending"
+    COMPLETED = "completed"
+    CANCELLED = "cancelled"
+    EXPIRED = "expired"
+
+
+class Upload(Record, frozen=True, kw_only=True):
+    """A file that comes in parts.
+
+    Attributes:
+        bytes: How many the parts must have together.
+        lifetime: The seconds that the caller wants the file to live; None lets the contract say.
+        status: As last written; a pending upload past `expires_at` has expired all the same.
+        file_id: The file it became; with a multipart upload the one that it is to become.
+        multipart: The multipart upload whose parts go to the store by signed URLs, where the caller chose that way.
+
+    """
+
+    id: str
+    org: str
+    contract: str
+    bytes: int
+    filename: str
+    purpose: str
+    created_at: int
+    expires_at: int
+    lifetime: int | None = None
+    status: UploadStatus = UploadStatus.PENDING
+    file_id: str | None = None
+    multipart: str | None = None
+    version: int = 0
+
+    @property
+    def space(self) -> Space:
+        """Who sees it."""
+        return Space(self.org, self.contract)
+
+
+class Stored(Record, frozen=True, kw_only=True):
+    """What a space has stored: all its files, and of those the inputs."""
+
+    files: int = 0
+    bytes: int = 0
+    input_files: int = 0
+    input_bytes: int = 0
 
 
 class Cursor(Record, frozen=True, kw_only=True):
@@ -112,6 +217,7 @@ class Cursor(Record, frozen=True, kw_only=True):
         offset: How many bytes of that piece are in earlier parts.
         output_bytes: The output file's size, once written.
         error_bytes: The error file's size, once written.
+        too_large: How many answers did not fit into the output file, and are errors instead; `unbilled` is what they used.
 
     """
 
@@ -122,6 +228,8 @@ class Cursor(Record, frozen=True, kw_only=True):
     offset: int = 0
     output_bytes: int = 0
     error_bytes: int = 0
+    too_large: int = 0
+    unbilled: Usage = Usage()
 
 
 class Batch(Record, frozen=True, kw_only=True):
@@ -136,6 +244,11 @@ class Batch(Record, frozen=True, kw_only=True):
         counts: `total` from the scan on; the rest final in a terminal state (before, the shards know).
         errors: The first few errors; all of them are at `shared.core.paths.errors(ref)`, `errors_total` says how many.
         drain_until: When Drain stops waiting for leases to be given back.
+        private: Whether its model is the organization's own, and paid for by GPU time.
+        prices: The model's prices at the acceptance.
+        execution_preference: Where the caller wanted it to run; `execution` is where it runs.
+        callback_url: Where its end is told, instead of the account's own place.
+        output_lifetime: The seconds that its results live; None lets the contract say.
 
     """
 
@@ -150,7 +263,7 @@ class Batch(Record, frozen=True, kw_only=True):
     status: Status
     version: int = 0
     generation: int = 1
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, Any] | None = None
     model: str | None = None
     revision: str | None = None
     token: str | None = None
@@ -163,6 +276,13 @@ class Batch(Record, frozen=True, kw_only=True):
     output_file_id: str | None = None
     error_file_id: str | None = None
     drain_until: int | None = None
+    private: bool = False
+    prices: Prices = Prices()
+    execution_preference: str = "auto"
+    execution: str = "platform"
+    fallback_from_provider: bool = False
+    callback_url: str | None = None
+    output_lifetime: int | None = None
     cursor: Cursor = Cursor()
     in_progress_at: int | None = None
     finalizing_at: int | None = None

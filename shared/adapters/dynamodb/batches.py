@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from shared.adapters.dynamodb import files, items, tables
+from shared.adapters.dynamodb import files, items, stored, tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
 from shared.adapters.dynamodb.record_table import ABSENT, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION, SORT
@@ -104,6 +104,8 @@ class DynamoBatches:
         def write(ended: "PutTypeDef") -> None:
             batch = self._batches.record(items.decode(ended["Item"]))
             writes: list[TransactWriteItemTypeDef] = [{"Put": put} for put in (ended, *kept)]
+            if files_:
+                writes.append(stored.count_together(self._files_table, files_))
             if (
                 self._files.find(_input(batch)) is not None
             ):  # it should be there, but if it is not the batch must end all the same

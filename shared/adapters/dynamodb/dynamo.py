@@ -102,7 +102,8 @@ class Dynamo:
         if index is not None:
             request["IndexName"] = index.name
         if sort is not None:
-            request["ExpressionAttributeNames"] = {"#pk": PARTITION, "#sk": SORT}
+            names = {"#pk": index.partition, "#sk": index.sort} if index else {"#pk": PARTITION, "#sk": SORT}
+            request["ExpressionAttributeNames"] = names
             request["ExpressionAttributeValues"] = {":pk": {"S": partition}, ":sk": {"S": sort.text}}
         return self._pages(request, limit)
 

@@ -5,18 +5,19 @@ attribute is there exactly while somebody holds the file. A delete needs no more
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from shared.adapters.dynamodb import items, tables
+from shared.adapters.dynamodb import items, stored, tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
 from shared.adapters.dynamodb.record_table import VERSION, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION
-from shared.core.errors import Conflict
+from shared.core.errors import Conflict, Full, Unavailable
 from shared.core.ids import Space
-from shared.core.records import File
+from shared.core.records import File, Stored
+from shared.core.room import ENDLESS, Room
 
 if TYPE_CHECKING:
-    from mypy_boto3_dynamodb.type_defs import TransactWriteItemTypeDef
+    from mypy_boto3_dynamodb.type_defs import DeleteTypeDef, TransactWriteItemTypeDef
 
 
 def key(space: Space, file_id: str) -> Key:
@@ -24,11 +25,12 @@ def key(space: Space, file_id: str) -> Key:
     return Key(str(space), file_id)
 
 
-def _holders(file: File) -> dict[str, frozenset[str]]:
-    return {"held_by": frozenset(file.held_by)} if file.held_by else {}
+def _besides(file: File) -> dict[str, Any]:
+    holders = {"held_by": frozenset(file.held_by)} if file.held_by else {}
+    return holders | (tables.due(file.expires_at) if file.expires_at is not None else {})
 
 
-KIND = Kind(File, lambda file: key(file.space, file.id), _holders)
+KIND = Kind(File, lambda file: key(file.space, file.id), _besides)
 
 
 class DynamoFiles:
@@ -39,12 +41,15 @@ class DynamoFiles:
         self._table = tables.FILES.named(prefix)
         self._files = RecordTable(dynamo, self._table, KIND)
 
-    def put(self, file: File) -> None:
-        """Keep a new record; the very same one again changes nothing, another one of that id is a Conflict."""
+    def put(self, file: File, room: Room = ENDLESS) -> None:
+        """Keep a new record if there is room; the very same one again changes nothing, another one of that id is a Conflict; Full."""
         try:
-            self._dynamo.put(self._files.insertion(file))
+            self._dynamo.transact([{"Put": self._files.insertion(file)}, stored.count_in(self._table, file, room)])
         except Conflict:
-            if self._files.find(key(file.space, file.id)) != file:
+            found = self._files.find(key(file.space, file.id))
+            if found is None:
+                raise Full(f"{file.space} has no room for {file.id}") from None
+            if found != file:
                 raise
 
     def get(self, space: Space, file_id: str) -> File:
@@ -57,23 +62,31 @@ class DynamoFiles:
 
     def delete(self, space: Space, file_id: str) -> None:
         """Remove the record; Conflict while a live batch holds it; NotFound."""
+        file = self.get(space, file_id)
+        removal: DeleteTypeDef = {
+            "TableName": self._table,
+            "Key": key(space, file_id).encode(),
+            "ConditionExpression": f"attribute_exists({PARTITION}) AND attribute_not_exists(held_by)",
+        }
         try:
-            self._dynamo.delete(
-                {
-                    "TableName": self._table,
-                    "Key": key(space, file_id).encode(),
-                    "ConditionExpression": f"attribute_exists({PARTITION}) AND attribute_not_exists(held_by)",
-                }
-            )
+            self._dynamo.transact([{"Delete": removal}, stored.count_out(self._table, file)])
         except Conflict:
             self.get(space, file_id)
             raise
+        except Unavailable:
+            # Whether it took effect can be seen; a deletion that is reported as failed would be repeated as one of a file that is not there.
+            if self._files.find(key(space, file_id)) is not None:
+                raise
 
     def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
         """Give the next `limit` records, by id."""
         behind = None if after is None else Sorted("<" if newest_first else ">", after)
         page = self._dynamo.query(self._table, str(space), behind, forward=not newest_first, limit=limit)
         return [self._files.record(item) for item in page]
+
+    def stored(self, space: Space) -> Stored:
+        """Give what the space stores."""
+        return stored.read(self._dynamo, self._table, space)
 
 
 def hold(table: str, file: Key, batch: str) -> "TransactWriteItemTypeDef":

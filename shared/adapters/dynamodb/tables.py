@@ -6,13 +6,16 @@ removes the bytes as well.
     table     pk                        sk                                       what
     accounts  key#<sha256>              key                                      an API key
     files     <org>/<contract>          <file id>                                a file
+              <org>/<contract>/uploads  <upload id>                              an upload
+              <org>/<contract>/stored   stored                                   how much is stored there
     batches   <org>/<contract>          <batch id>                               a batch
               <org>                     key#<sha256 of the key>                  an idempotency key
     shards    <org>/<contract>/<batch>  S#<index>                                a shard
                                         C#<shard>#<epoch>#<number>               a committed chunk
     models    <revision>                workers                                  the workers of a revision
 
-Both indexes are sparse: `open` holds the batches that have not ended, `queue` the shards that are open, by revision and rank.
+All indexes are sparse: `open` holds the batches that have not ended, `queue` the shards that are open, by revision and rank, `due` the files and uploads that
+expire, by time.
 """
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -46,14 +49,20 @@ class Table(NamedTuple):
 
 OPEN = Index("open", partition="open", sort=SORT, projection="KEYS_ONLY")
 QUEUE = Index("queue", partition="queue", sort="rank", projection="ALL")
+DUE = Index("due", partition="due", sort="due_at", projection="KEYS_ONLY")
 
 ACCOUNTS = Table("accounts")
-FILES = Table("files")
+FILES = Table("files", (DUE,))
 BATCHES = Table("batches", (OPEN,))
 SHARDS = Table("shards", (QUEUE,))
 MODELS = Table("models")
 
 TABLES = (ACCOUNTS, FILES, BATCHES, SHARDS, MODELS)
+
+
+def due(at: int) -> dict[str, str]:
+    """Give the attributes by which an item that expires at this Unix time is in the index."""
+    return {DUE.partition: "due", DUE.sort: f"{at:012d}"}
 
 
 def creation(table: Table, prefix: str) -> "CreateTableInputTypeDef":

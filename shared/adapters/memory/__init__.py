@@ -6,11 +6,12 @@
 from threading import RLock
 
 from shared.adapters.memory.batches import MemoryBatches
-from shared.adapters.memory.blobs import MemoryBlobs
+from shared.adapters.memory.blobs import MemoryBlobs, MemoryElsewhere
 from shared.adapters.memory.files import MemoryFiles
 from shared.adapters.memory.keys import MemoryKeys
-from shared.adapters.memory.outside import MemoryFleet, MemoryWorkflow
+from shared.adapters.memory.outside import MemoryFleet, MemoryScans, MemoryWorkflow
 from shared.adapters.memory.shards import MemoryChunkLog, MemoryShards
+from shared.adapters.memory.uploads import MemoryUploads
 from shared.adapters.memory.workers import MemoryWorkers
 
 __all__ = [
@@ -18,10 +19,13 @@ __all__ = [
     "MemoryBatches",
     "MemoryBlobs",
     "MemoryChunkLog",
+    "MemoryElsewhere",
     "MemoryFiles",
     "MemoryFleet",
     "MemoryKeys",
+    "MemoryScans",
     "MemoryShards",
+    "MemoryUploads",
     "MemoryWorkers",
     "MemoryWorkflow",
 ]
@@ -33,12 +37,15 @@ class Memory:
     Attributes:
         keys: `Keys`.
         files: `FileStore`.
+        uploads: `UploadStore` and `Expiries`.
         batches: `BatchStore` and `OpenBatches`.
         shards: `Shards` and `ShardQueue`.
         chunks: `ChunkLog`.
         workers: `WorkerTable`.
-        blobs: `Blobs` and `Multipart`.
+        blobs: `Blobs`, `Multipart`, `Inventory` and `Presigner`.
+        elsewhere: `Elsewhere`, kept in `blobs` under its URIs.
         workflow: `Workflow`.
+        scans: `ScanStarter`.
         fleet: `Fleet`.
 
     """
@@ -47,10 +54,13 @@ class Memory:
         lock = RLock()
         self.keys = MemoryKeys(lock)
         self.files = MemoryFiles(lock)
+        self.uploads = MemoryUploads(lock, self.files)
         self.batches = MemoryBatches(lock, self.files)
         self.shards = MemoryShards(lock)
         self.chunks = MemoryChunkLog(lock, self.shards)
         self.workers = MemoryWorkers(lock)
         self.blobs = MemoryBlobs(lock)
+        self.elsewhere = MemoryElsewhere(self.blobs)
         self.workflow = MemoryWorkflow(lock)
+        self.scans = MemoryScans(lock)
         self.fleet = MemoryFleet(lock)

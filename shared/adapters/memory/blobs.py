@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from hashlib import md5
 from itertools import count
 from threading import RLock
+from urllib.parse import urlencode
 
 from shared.core.errors import Conflict, NotFound
 from shared.ports import BlobInfo
@@ -13,7 +14,7 @@ LEAST_PART = 5 << 20
 
 
 class MemoryBlobs:
-    """`shared.ports.Blobs` and `Multipart`."""
+    """`shared.ports.Blobs`, `Multipart`, `Inventory` and `Presigner`."""
 
     def __init__(self, lock: RLock) -> None:
         self._lock = lock
@@ -97,6 +98,26 @@ class MemoryBlobs:
         with self._lock:
             self._uploads.pop((key, upload), None)
 
+    def objects(self, prefix: str) -> Iterator[tuple[str, BlobInfo]]:
+        """Give the objects with this prefix, by key."""
+        with self._lock:
+            return iter([(key, self.stat(key)) for key in self.keys(prefix)])
+
+    def parts(self, key: str, upload: str) -> list[tuple[int, BlobInfo]]:
+        """Give the parts of an upload by number; NotFound."""
+        with self._lock:
+            return [
+                (number, BlobInfo(len(part), _etag(part))) for number, part in sorted(self._parts(key, upload).items())
+            ]
+
+    def get_url(self, key: str, *, seconds: int, content_type: str) -> str:
+        """Give a URL that tells what it is for; nothing serves it."""
+        return f"memory://{key}?{urlencode({'seconds': seconds, 'content-type': content_type})}"
+
+    def part_url(self, key: str, upload: str, number: int, *, seconds: int) -> str:
+        """Give a URL that tells what it is for; nothing serves it."""
+        return f"memory://{key}?{urlencode({'upload': upload, 'part': number, 'seconds': seconds})}"
+
     def _object(self, key: str) -> tuple[bytes, str]:
         with self._lock:
             if key not in self._objects:
@@ -107,6 +128,32 @@ class MemoryBlobs:
         if (key, upload) not in self._uploads:
             raise NotFound(f"there is no upload {upload} of {key}")
         return self._uploads[key, upload]
+
+
+class MemoryElsewhere:
+    """`shared.ports.Elsewhere`: other buckets are there when they are asked for, except those that a test names `forbidden`."""
+
+    FORBIDDEN = "s3://forbidden/"
+
+    def __init__(self, blobs: MemoryBlobs) -> None:
+        self._blobs = blobs
+
+    def stat(self, uri: str) -> BlobInfo:
+        """Give size and ETag; NotFound."""
+        return self._blobs.stat(self._allowed(uri))
+
+    def fetch(self, key: str, upload: str, number: int, *, uri: str, start: int, end: int, etag: str) -> None:
+        """Write a part from that object; Conflict; NotFound."""
+        self._blobs.copy(key, upload, number, source=self._allowed(uri), start=start, end=end, etag=etag)
+
+    def deliver(self, key: str, uri: str) -> None:
+        """Copy an object of ours there; NotFound."""
+        self._blobs.put(self._allowed(uri), self._blobs.get(key))
+
+    def _allowed(self, uri: str) -> str:
+        if uri.startswith(self.FORBIDDEN):
+            raise NotFound(f"there is no {uri}, or we may not touch it")
+        return uri
 
 
 def _etag(data: bytes) -> str:

@@ -7,9 +7,11 @@ from threading import RLock
 import msgspec
 
 from shared.adapters.memory.rows import Rows
-from shared.core.errors import Conflict
+from shared.core import room as storage
+from shared.core.errors import Conflict, Full
 from shared.core.ids import Space
-from shared.core.records import File
+from shared.core.records import File, Stored
+from shared.core.room import ENDLESS, Room
 
 
 class MemoryFiles:
@@ -18,13 +20,17 @@ class MemoryFiles:
     def __init__(self, lock: RLock) -> None:
         self._lock = lock
         self._files: Rows[tuple[Space, str], File] = Rows(File)
+        self._stored: Rows[Space, Stored] = Rows(Stored)
 
-    def put(self, file: File) -> None:
-        """Keep a new record; the very same one again changes nothing, another one of that id is a Conflict."""
+    def put(self, file: File, room: Room = ENDLESS) -> None:
+        """Keep a new record if there is room; the very same one again changes nothing, another one of that id is a Conflict; Full."""
         with self._lock:
-            if self._files.find((file.space, file.id)) not in {None, file}:
+            found = self._files.find((file.space, file.id))
+            if found is not None and found != file:
                 raise Conflict(f"the id {file.id} is taken")
-            self._files[file.space, file.id] = file
+            if found is None and not room.takes(self.stored(file.space), file):
+                raise Full(f"{file.space} has no room for {file.id}")
+            self.keep(file)
 
     def get(self, space: Space, file_id: str) -> File:
         """Give the record; NotFound."""
@@ -44,9 +50,11 @@ class MemoryFiles:
     def delete(self, space: Space, file_id: str) -> None:
         """Remove the record; Conflict while a live batch holds it; NotFound."""
         with self._lock:
-            if self.get(space, file_id).held_by:
+            file = self.get(space, file_id)
+            if file.held_by:
                 raise Conflict(f"a live batch holds {file_id}")
             del self._files[space, file_id]
+            self._stored[space] = storage.change(self.stored(space), file, -1)
 
     def page(self, space: Space, *, after: str | None, limit: int, newest_first: bool) -> list[File]:
         """Give the next `limit` records, by id."""
@@ -70,7 +78,19 @@ class MemoryFiles:
     def keep(self, file: File) -> None:
         """Keep a record, whatever is there."""
         with self._lock:
+            if (file.space, file.id) not in self._files:
+                self._stored[file.space] = storage.change(self.stored(file.space), file, 1)
             self._files[file.space, file.id] = file
+
+    def stored(self, space: Space) -> Stored:
+        """Give what the space stores."""
+        with self._lock:
+            return self._stored.find(space) or Stored()
+
+    def expired(self, before: float) -> list[File]:
+        """Give the files that expire before this time."""
+        with self._lock:
+            return [file for file in self._files.where(lambda _: True) if (file.expires_at or before) < before]
 
 
 def _held(file: File, batches: set[str]) -> File:

@@ -5,7 +5,7 @@ from itertools import count
 from threading import RLock
 from typing import NamedTuple
 
-from shared.core.ids import BatchRef
+from shared.core.ids import BatchRef, Space
 
 
 class Execution(NamedTuple):
@@ -60,6 +60,24 @@ class MemoryWorkflow:
         """End an execution, well or badly: nobody can tell the difference through the port. For tests."""
         with self._lock:
             self._running.remove(Execution(ref, generation))
+
+
+class MemoryScans:
+    """`shared.ports.ScanStarter`.
+
+    Attributes:
+        started: The files that it was asked for, in order.
+
+    """
+
+    def __init__(self, lock: RLock) -> None:
+        self._lock = lock
+        self.started: list[tuple[Space, str]] = []
+
+    def start(self, space: Space, file_id: str) -> None:
+        """Note the file."""
+        with self._lock:
+            self.started.append((space, file_id))
 
 
 class MemoryFleet:
