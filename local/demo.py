@@ -35,17 +35,23 @@ def main() -> int:
     port = _free_port()
     with _stack(port, console):
         client = OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="sk-local", timeout=60)
-        with TICKETS.open("rb") as tickets:
-            batch_input = client.files.create(file=tickets, purpose="batch")
-        batch = client.batches.create(
-            input_file_id=batch_input.id, endpoint="/v1/chat/completions", completion_window="24h"
-        )
-        console.print(f"{TICKETS.relative_to(ROOT)} is batch [bold]{batch.id}[/]: its model's engine starts now")
-        batch, seconds = _watch(client, batch, console)
-        files = _download(client, batch)
-        _show(console, files)
-        _sum_up(console, batch, seconds, files)
-    return 0 if batch.status == "completed" and batch.error_file_id is None else 1
+        answered = demonstrate(client, RESULTS, console)
+    return 0 if answered else 1
+
+
+def demonstrate(client: OpenAI, folder: Path, console: Console) -> bool:
+    """Send the tickets, watch them, show the answers and leave them in `folder`; whether every ticket was answered."""
+    with TICKETS.open("rb") as tickets:
+        batch_input = client.files.create(file=tickets, purpose="batch")
+    batch = client.batches.create(
+        input_file_id=batch_input.id, endpoint="/v1/chat/completions", completion_window="24h"
+    )
+    console.print(f"{TICKETS.relative_to(ROOT)} is batch [bold]{batch.id}[/]; its model's engine starts first")
+    batch, seconds = _watch(client, batch, console)
+    files = _download(client, batch, folder)
+    _show(console, files)
+    _sum_up(console, batch, seconds, files)
+    return batch.status == "completed" and batch.error_file_id is None
 
 
 @contextmanager
@@ -104,12 +110,12 @@ def _watch(client: OpenAI, batch: Batch, console: Console) -> tuple[Batch, float
     return batch, time.monotonic() - began
 
 
-def _download(client: OpenAI, batch: Batch) -> list[Path]:
-    RESULTS.mkdir(exist_ok=True)
+def _download(client: OpenAI, batch: Batch, folder: Path) -> list[Path]:
+    folder.mkdir(exist_ok=True)
     files = []
     for kind, file_id in (("output", batch.output_file_id), ("errors", batch.error_file_id)):
         if file_id:
-            path = RESULTS / f"{batch.id}_{kind}.jsonl"
+            path = folder / f"{batch.id}_{kind}.jsonl"
             path.write_bytes(client.files.content(file_id).content)
             files.append(path)
     return files
@@ -137,7 +143,7 @@ def _sum_up(console: Console, batch: Batch, seconds: float, files: list[Path]) -
         )
         table.add_row("tokens", tokens)
         table.add_row("speed", f"{usage.output_tokens / seconds:.0f} output tokens/s, the start of the engine included")
-    table.add_row("files", ", ".join(str(path.relative_to(ROOT)) for path in files))
+    table.add_row("files", ", ".join(os.path.relpath(path) for path in files))
     console.print(table)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
+from local.options import Options
 from tests.e2e.stack import LocalStack, running
 
 OPTIONS = (
@@ -28,6 +29,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
 def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack whose 24 hours pass in 20 seconds."""
     with running(tmp_path_factory.mktemp("fast"), *OPTIONS, "--time-scale=4320") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
+    """A stack with the real model, as `slackwater up` starts it: the one vLLM server of all tests."""
+    state = tmp_path_factory.mktemp("vllm")
+    (state / "models").symlink_to(Options().folder / "models")
+    with running(state) as stack:
         yield stack
 
 
