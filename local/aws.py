@@ -16,6 +16,7 @@ import logging
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
@@ -60,8 +61,12 @@ class LocalAws:
         self._port = port
         self._directory = directory
         self._functions = Functions(functions)
-        self._jobs = Jobs(
-            command=job_command, ended=on_job_ended, directory=directory.absolute() / "jobs", kill_after=kill_after
+        self._new_jobs = partial(
+            Jobs,
+            command=job_command,
+            ended=on_job_ended,
+            directory=directory.absolute() / "jobs",
+            kill_after=kill_after,
         )
         self._running = ExitStack()
         self._endpoint: str | None = None
@@ -86,13 +91,14 @@ class LocalAws:
             )
         with ExitStack() as undo:
             undo.callback(self._one.release)
-            self._install(undo)
+            jobs = self._new_jobs()
+            self._install(undo, jobs)
             server = MotoServer(self._port)
             undo.callback(server.stop)
             server.start()
             self._endpoint = f"http://{HOST}:{server.port}"
             # Jobs end while the stores still answer: a worker that is told to stop commits what it has.
-            undo.callback(self._jobs.stop)
+            undo.callback(jobs.stop)
             undo.callback(workflow.stop_executions)
             self._running = undo.pop_all()
 
@@ -101,12 +107,12 @@ class LocalAws:
         self._running.close()
         self._endpoint = None
 
-    def _install(self, undo: ExitStack) -> None:
+    def _install(self, undo: ExitStack, jobs: Jobs) -> None:
         contents = self._directory.absolute() / "objects"
         shutil.rmtree(contents, ignore_errors=True)
         contents.mkdir(parents=True)
         undo.callback(shutil.rmtree, contents, ignore_errors=True)
-        self._jobs.directory.mkdir(parents=True, exist_ok=True)
+        jobs.directory.mkdir(parents=True, exist_ok=True)
         moto_api_backend.reset()
         undo.callback(moto_api_backend.reset)
         # Moto logs what a state was given and what it answered.
@@ -117,7 +123,7 @@ class LocalAws:
         replace(undo, BaseModel, "__new__", staticmethod(_make_untracked))
         lambda_shim.install(undo, self._functions)
         workflow.install(undo, self._functions)
-        batch_shim.install(undo, self._jobs)
+        batch_shim.install(undo, jobs)
         objects.install(undo, contents)
         tables.install(undo)
 

@@ -58,28 +58,34 @@ class Jobs:
         self.ended = ended
         self.directory = directory
         self.kill_after = kill_after
+        self._lock = Lock()
         self._running: set[_ProcessJob] = set()
         self._stopping = False
 
     def create(self, *args: Any, **named: Any) -> "_ProcessJob":
         """Stand where moto calls its own Job."""
-        job = _ProcessJob(self, *args, **named)
-        self._running.add(job)
-        if self._stopping:
-            job.terminate(_STOPPED)
-        return job
+        return _ProcessJob(self, *args, **named)
+
+    def started(self, job: "_ProcessJob") -> None:
+        """Take a job in, or terminate it before it has run if the server stops."""
+        with self._lock:
+            self._running.add(job)
+            if self._stopping:
+                job.terminate(_STOPPED)
 
     def forget(self, job: "_ProcessJob") -> None:
-        """Drop a job that has ended."""
-        self._running.discard(job)
+        """Drop a job that has ended and been told of."""
+        with self._lock:
+            self._running.discard(job)
 
     def stop(self) -> None:
-        """End every job: SIGTERM to all, SIGKILL to those left after `kill_after` seconds; return when all are gone.
+        """End every job: SIGTERM to all, SIGKILL to those left after `kill_after` seconds.
 
-        A job submitted from now on fails without having run.
+        Returns when all are gone and their ends are told. A job submitted from now on fails without having run.
         """
-        self._stopping = True
-        jobs = list(self._running)
+        with self._lock:
+            self._stopping = True
+            jobs = list(self._running)
         for job in jobs:
             job.terminate(_STOPPED)
         for job in jobs:
@@ -116,6 +122,7 @@ class _ProcessJob(Job):
     def run(self) -> None:
         """Run the process to its end."""
         exit_code = 1
+        self._jobs.started(self)
         try:
             exit_code = self._run_process()
         finally:
@@ -173,8 +180,10 @@ class _ProcessJob(Job):
                 self._lifeline = None
         self.exit_code = exit_code
         self._mark_stopped(success=exit_code == 0 and not self.stop)
-        self._jobs.forget(self)
-        self._jobs.ended(JobEnded(self.job_id, self.job_name, self.environment, exit_code))
+        try:
+            self._jobs.ended(JobEnded(self.job_id, self.job_name, self.environment, exit_code))
+        finally:
+            self._jobs.forget(self)
 
     def _container_details(self) -> dict[str, Any]:
         details: dict[str, Any] = {
