@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from infra.findings import acknowledge_pattern
 from infra.names import Names
 from infra.storage import Storage
-from shared.adapters.dynamodb.tables import ACCOUNTS, BATCHES, FILES, MODELS, OPEN, QUEUE, SHARDS, Index, Table
+from shared.adapters.dynamodb.tables import ACCOUNTS, BATCHES, DUE, FILES, MODELS, OPEN, QUEUE, SHARDS, Index, Table
 from shared.core import paths
 from shared.core.ids import BatchRef
 
@@ -21,6 +21,11 @@ CONTENT = paths.file("*", "*")
 SCAN = paths.scan("*", "*")
 WORK = paths.batch(BatchRef("*", "*", "*")) + "*"
 """Input and result files; scans; the plans, chunks and line errors of batches."""
+
+PARTS = paths.upload_part("*", "*", "*")
+PIECES = paths.pieces("*", "*")
+LEGS = paths.leg("*", "*", 0).removesuffix("000000") + "*"
+"""What is kept while a large file comes in: its parts, the list of what it is put together from, the legs of its scan."""
 
 
 class Access(NamedTuple):
@@ -38,6 +43,7 @@ class Access(NamedTuple):
         looks: Whether it looks whether executions run.
         resumes: Whether it wakes a state that waits.
         hires: Whether it asks for workers.
+        scans: Whether it asks for the scan of a large file.
 
     """
 
@@ -52,21 +58,34 @@ class Access(NamedTuple):
     looks: bool = False
     resumes: bool = False
     hires: bool = False
+    scans: bool = False
 
 
 API = Access(
     reads=(ACCOUNTS, SHARDS),
     writes=(FILES, BATCHES),
     erases=(FILES,),
-    gets=(CONTENT, SCAN, WORK),
-    puts=(CONTENT, SCAN),
-    deletes=(CONTENT, SCAN),
+    gets=(CONTENT, SCAN, WORK, PARTS),
+    puts=(CONTENT, SCAN, PARTS, PIECES),
+    deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
     starts=True,
     resumes=True,
+    scans=True,
 )
 
+SCANNING = Access(
+    writes=(FILES,),
+    gets=(CONTENT, SCAN, PARTS, PIECES, LEGS),
+    puts=(CONTENT, SCAN, LEGS),
+    deletes=(PARTS, PIECES, LEGS),
+    scans=True,
+)
+"""What it takes to put a large file together and to scan it."""
+
 STATES: Mapping[str, Access] = {
-    "validate": Access(writes=(BATCHES, FILES), gets=(SCAN, WORK), puts=(WORK,)),
+    "validate": SCANNING._replace(
+        writes=(BATCHES, FILES), gets=(*SCANNING.gets, WORK), puts=(*SCANNING.puts, WORK), scans=False
+    ),
     "admit": Access(writes=(BATCHES,)),
     "plan": Access(writes=(BATCHES, SHARDS), gets=(SCAN,), puts=(WORK,)),
     "run": Access(reads=(SHARDS,), writes=(BATCHES, MODELS), queries=(QUEUE,), resumes=True, hires=True),
@@ -82,7 +101,15 @@ STATES: Mapping[str, Access] = {
 """The states of the machine, by the name of their module."""
 
 REACTIONS: Mapping[str, Access] = {
-    "sweep": Access(writes=(BATCHES,), queries=(OPEN,), starts=True, looks=True),
+    "sweep": Access(
+        writes=(BATCHES, FILES),
+        erases=(FILES,),
+        queries=(OPEN, DUE),
+        puts=(CONTENT,),
+        deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
+        starts=True,
+        looks=True,
+    ),
     "job_ended": Access(writes=(SHARDS, MODELS), queries=(QUEUE,), hires=True),
 }
 """The Lambdas that EventBridge calls, by the name of their module."""
@@ -148,6 +175,8 @@ def _grants(access: Access, storage: Storage, names: Names) -> Iterator[_Grant]:
         yield _Grant(("states:DescribeExecution",), (names.executions_arn,), ANY_EXECUTION)
     if access.resumes:
         yield _Grant(("states:SendTaskSuccess",), (names.machine_arn,))
+    if access.scans:
+        yield _Grant(("lambda:InvokeFunction",), (names.scan_function_arn,))
     if access.hires:
         yield _Grant(("batch:SubmitJob",), (names.queue_arn,))
         yield _Grant(("batch:SubmitJob",), names.definition_arns, ANY_REVISION)

@@ -54,6 +54,7 @@ class Api(Construct):
             models_file=MODELS_FILE,
             region=region,
             state_machine_arn=shared.names.machine_arn,
+            scan_function=shared.names.scan_function,
         )
         made = function(
             self,

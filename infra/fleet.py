@@ -10,8 +10,9 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from infra import host, worker
+from infra.engines import ENGINES
 from infra.findings import acknowledge
-from infra.names import ENGINES, Names
+from infra.names import Names
 from infra.network import Network
 from infra.storage import Storage
 

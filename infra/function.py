@@ -55,8 +55,12 @@ def function(
     environment: Mapping[str, str],
     dead_letters: sqs.IQueue | None = None,
     snap_start: bool = False,
+    name: str | None = None,
 ) -> lambda_.Function:
-    """Make a Lambda that may touch what `access` says. With `dead_letters`, an event that it failed on three times goes there."""
+    """Make a Lambda that may touch what `access` says. With `dead_letters`, an event that it failed on three times goes there.
+
+    `name` is for one that others call by a name that is written down; else CloudFormation names it.
+    """
     logs = log_group(scope, f"{construct_id}Logs", shared.storage.key)
     role = iam.Role(scope, f"{construct_id}Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     logs.grant_write(role)
@@ -65,6 +69,7 @@ def function(
     made = lambda_.Function(
         scope,
         construct_id,
+        function_name=name,
         runtime=RUNTIME,
         architecture=ARCHITECTURE,
         code=shared.code,

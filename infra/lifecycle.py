@@ -15,7 +15,7 @@ from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
-from infra.access import REACTIONS, STATES, Access
+from infra.access import REACTIONS, SCANNING, STATES, Access
 from infra.findings import acknowledge, acknowledge_pattern
 from infra.function import MODELS_FILE, Shared, Size, function
 from infra.logs import log_group
@@ -25,7 +25,7 @@ ASL = Path(__file__).parent / "lifecycle.asl.json"
 
 SHORT = Size(seconds=60, memory=512)
 LONG = Size(seconds=900, memory=1769)
-SIZES = {"validate": LONG, "plan": LONG, "finalize": LONG}
+SIZES = {"scan": LONG, "validate": LONG, "plan": LONG, "finalize": LONG}
 """What reads or writes whole files; everything else is a few calls."""
 
 SWEEP_MINUTES = 5
@@ -46,12 +46,15 @@ class Lifecycle(Construct):
             state_machine_arn=shared.names.machine_arn,
             job_queue=shared.names.queue_arn,
             job_definition=shared.names.prefix,
+            scan_function=shared.names.scan_function,
             max_workers=max_workers,
         )
         self._machine({state: self._task(state, access) for state, access in STATES.items()})
         self._reactions()
 
-    def _task(self, task: str, access: Access, dead_letters: sqs.IQueue | None = None) -> lambda_.Function:
+    def _task(
+        self, task: str, access: Access, dead_letters: sqs.IQueue | None = None, name: str | None = None
+    ) -> lambda_.Function:
         return function(
             self,
             _camel(task),
@@ -61,6 +64,7 @@ class Lifecycle(Construct):
             access=access,
             environment=self._settings.to_env(),
             dead_letters=dead_letters,
+            name=name,
         )
 
     def _machine(self, tasks: dict[str, lambda_.Function]) -> None:
@@ -104,6 +108,7 @@ class Lifecycle(Construct):
             retention_period=Duration.days(UNDELIVERED_DAYS),
         )
         tasks = {task: self._task(task, access, undelivered) for task, access in REACTIONS.items()}
+        self._task("scan", SCANNING, undelivered, names.scan_function)
         sweep, job_ended = (
             targets.LambdaFunction(tasks[task], dead_letter_queue=undelivered) for task in ("sweep", "job_ended")
         )

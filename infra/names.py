@@ -6,8 +6,7 @@ the deployment, and who may use them is granted by a name that is written down, 
 
 from aws_cdk import ArnFormat, Stack
 
-ENGINES = ("vllm",)
-"""The engines that workers of this stack can run; each has a job definition."""
+from infra.engines import ENGINES
 
 
 class Names:
@@ -37,6 +36,16 @@ class Names:
     def queue_arn(self) -> str:
         """The ARN of the job queue."""
         return self._arn("batch", "job-queue", self.prefix, ArnFormat.SLASH_RESOURCE_NAME)
+
+    @property
+    def scan_function(self) -> str:
+        """The name of the Lambda that scans large files: it is asked to by the API, and by itself."""
+        return f"{self.prefix}-scan"
+
+    @property
+    def scan_function_arn(self) -> str:
+        """Its ARN."""
+        return self._arn("lambda", "function", self.scan_function, ArnFormat.COLON_RESOURCE_NAME)
 
     def definition(self, engine: str) -> str:
         """Give the name of the job definition of an engine's workers, as `TaskSettings.job_definition` says."""

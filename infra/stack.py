@@ -10,11 +10,10 @@ from infra.api import Api
 from infra.fleet import Fleet
 from infra.function import Shared
 from infra.lifecycle import Lifecycle
-from infra.names import ENGINES, Names
+from infra.names import Names
 from infra.network import Network
 from infra.options import Options
 from infra.storage import Storage
-from shared.core.models import Registry
 
 
 class SlackwaterStack(Stack):
@@ -24,17 +23,16 @@ class SlackwaterStack(Stack):
         scope: The app.
         options: What was chosen.
         code: The folder that the Lambdas run (`infra.bundle`).
-        models: The models that are served; ValueError for an engine that no job of this stack runs.
+        models: How many models it serves.
 
     """
 
-    def __init__(self, scope: Construct, options: Options, *, code: Path, models: Registry) -> None:
+    def __init__(self, scope: Construct, options: Options, *, code: Path, models: int) -> None:
         super().__init__(
             scope,
             options.name,
             description="Slackwater: OpenAI-compatible batch inference on Spot GPUs that scale to zero",
         )
-        _check_engines(models)
         names = Names(self, options.name)
         storage = Storage(self, "Storage", prefix=options.name)
         shared = Shared(lambda_.Code.from_asset(str(code)), storage, names)
@@ -47,18 +45,9 @@ class SlackwaterStack(Stack):
             storage=storage,
             names=names,
             region=self.region,
-            most_workers=options.max_workers * len(models),
+            most_workers=options.max_workers * models,
             on_demand=options.on_demand,
         )
         CfnOutput(self, "ApiUrl", value=f"{api.url}/v1", description="The base_url of OpenAI's SDKs")
         CfnOutput(self, "Bucket", value=storage.bucket.bucket_name)
         CfnOutput(self, "TablePrefix", value=options.name)
-
-
-def _check_engines(models: Registry) -> None:
-    for model in models.values():
-        if model.engine not in ENGINES:
-            known = ", ".join(ENGINES)
-            raise ValueError(
-                f"{model.id}: no worker of this stack runs the engine {model.engine!r}. Use one of: {known}."
-            )

@@ -1,0 +1,109 @@
+"""The Lambdas: what each is given, and how each is called."""
+
+import json
+
+import pytest
+
+from infra.access import REACTIONS, STATES
+from infra.api import LOGGED
+from infra.bundle import PYTHON
+from shared.settings import ApiSettings, TaskSettings
+from tests.infra.template import Template
+
+TASKS = [*STATES, *REACTIONS]
+MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:slackwater"
+QUEUE = "arn:aws:batch:eu-west-1:123456789012:job-queue/slackwater"
+
+
+def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
+    """Its environment is its settings."""
+    environment = template.function("functions.api.handler")["Environment"]["Variables"]
+    (bucket,) = template.of_type("AWS::S3::Bucket")
+    expected = ApiSettings(
+        bucket=bucket,
+        table_prefix="slackwater",
+        models_file="/var/task/models.json",
+        region="eu-west-1",
+        state_machine_arn=MACHINE,
+    )
+    assert expected == ApiSettings.from_env(environment)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_task_reads_back_what_the_stack_wrote(template: Template, task: str) -> None:
+    """Its environment is its settings."""
+    environment = template.function(f"functions.tasks.{task}")["Environment"]["Variables"]
+    (bucket,) = template.of_type("AWS::S3::Bucket")
+    expected = TaskSettings(
+        bucket=bucket,
+        table_prefix="slackwater",
+        models_file="/var/task/models.json",
+        region="eu-west-1",
+        state_machine_arn=MACHINE,
+        job_queue=QUEUE,
+        job_definition="slackwater",
+    )
+    assert expected == TaskSettings.from_env(environment)
+
+
+def test_there_is_a_lambda_for_each_task_and_the_api(template: Template) -> None:
+    """And for nothing else."""
+    handlers = {properties["Handler"] for properties in template.of_type("AWS::Lambda::Function").values()}
+    assert {"functions.api.handler.handler", *(f"functions.tasks.{task}.handler" for task in TASKS)} == handlers
+
+
+def test_all_lambdas_run_on_what_their_dependencies_are_made_for(template: Template) -> None:
+    """The wheels are for this Python on Graviton."""
+    functions = template.of_type("AWS::Lambda::Function").values()
+    assert {(f"python{PYTHON}", "arm64")} == {
+        (properties["Runtime"], *properties["Architectures"]) for properties in functions
+    }
+
+
+def test_all_lambdas_are_traced(template: Template) -> None:
+    """X-Ray follows a request, and an execution, through all of them."""
+    functions = template.of_type("AWS::Lambda::Function").values()
+    assert {"Active"} == {properties["TracingConfig"]["Mode"] for properties in functions}
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_goes_over_whole_files_has_the_time_and_the_memory(template: Template, task: str) -> None:
+    """Everything else is a few calls."""
+    properties = template.function(f"functions.tasks.{task}")
+    expected = (900, 1769) if task in {"validate", "plan", "finalize"} else (60, 512)
+    assert expected == (properties["Timeout"], properties["MemorySize"])
+
+
+def test_the_api_starts_from_a_snapshot(template: Template) -> None:
+    """Callers reach the alias of a published version: only those have one."""
+    properties = template.function("functions.api.handler")
+    (version,) = template.of_type("AWS::Lambda::Version")
+    ((alias, live),) = template.of_type("AWS::Lambda::Alias").items()
+    assert {"ApplyOn": "PublishedVersions"} == properties["SnapStart"]
+    assert f"{version}.Version" == live["FunctionVersion"]
+    assert alias == template.only("AWS::ApiGatewayV2::Integration")["IntegrationUri"]
+
+
+def test_the_api_is_throttled(template: Template) -> None:
+    """A runaway client meets a 429 before it meets the account's limits."""
+    limits = template.only("AWS::ApiGatewayV2::Stage")["DefaultRouteSettings"]
+    assert {"ThrottlingBurstLimit": 200, "ThrottlingRateLimit": 100} == limits
+
+
+def test_browsers_of_other_origins_are_not_served(template: Template) -> None:
+    """An API key does not belong into a page."""
+    assert "CorsConfiguration" not in template.only("AWS::ApiGatewayV2::Api")
+
+
+def test_the_access_log_holds_nothing_of_a_request_s_content(template: Template) -> None:
+    """No header, in which the key is, no query, no body."""
+    written = json.loads(template.only("AWS::ApiGatewayV2::Stage")["AccessLogSettings"]["Format"])
+    assert {name: f"$context.{name}" for name in LOGGED} == written
+    assert not [name for name in LOGGED if name.startswith(("authorizer", "querystring", "request.", "header"))]
+
+
+@pytest.mark.parametrize("task", REACTIONS)
+def test_an_event_that_fails_for_good_is_kept(template: Template, task: str) -> None:
+    """A Lambda that EventBridge calls gets what it failed on three times into a queue."""
+    (queue,) = template.of_type("AWS::SQS::Queue")
+    assert {"TargetArn": f"{queue}.Arn"} == template.function(f"functions.tasks.{task}")["DeadLetterConfig"]
