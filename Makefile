@@ -17,7 +17,7 @@ $(LIGHT): requirements-dev.txt pyproject.toml
 	@echo "making $(VENV) (a minute or two)"
 	@$(PYTHON) -m venv $(VENV) || { echo "could not make $(VENV); on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt || { echo "could not install the packages: is there a network, and does pip reach a package index?"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
 	@touch $@
 
 setup: $(LIGHT) ## Make the whole environment: ours, the engine's, and the chat model
@@ -30,11 +30,12 @@ demo: setup ## A real batch through the whole system, answered by a real model
 up: setup ## Run the whole system until Ctrl-C
 	@$(BIN)/slackwater up
 
-test: setup ## Every test
-	@$(BIN)/python -m pytest
+test: setup ## Every test: first those that need no stack, side by side, then those that start one
+	@$(BIN)/python -m pytest -n auto -m "not stack"
+	@$(BIN)/python -m pytest -m stack
 
 test-fast: $(LIGHT) ## The tests that start neither the local stack nor vLLM
-	@$(BIN)/python -m pytest -m "not stack and not vllm" --ignore tests/e2e
+	@$(BIN)/python -m pytest -n auto -m "not stack"
 
 lint: $(LIGHT) ## Lint, formatting, types and import rules
 	@$(BIN)/ruff check $(SOURCES)
