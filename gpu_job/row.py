@@ -9,27 +9,32 @@ import msgspec
 
 from gpu_job.upstream import Reply
 from shared.core import result_line
-from shared.core.models import Model
+from shared.core.contract import Contract
+from shared.core.models import ADAPTER, Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.records import Usage
 from shared.core.request_line import RequestLine
 
 SERVED_NAME = "engine"
-"""What every engine calls its model, whatever callers call it."""
+"""What every engine calls its model, whatever callers call it; adapters keep their names."""
 
-
-NO_USAGE = Usage()
+CAPS = {"/v1/chat/completions": "max_tokens"}
+"""The field that caps an answer, where a contract's default goes."""
 
 
 @dataclass
 class Row:
-    """A line that is being answered. `deaths` counts the engines that died with it inside; the others, failures of a living one."""
+    """A line that is being answered, under the rules of its contract.
+
+    `deaths` counts the engines that died with it inside; the others, failures of a living one.
+    """
 
     batch: str
     line: PlanLine
     position: int
     request: RequestLine
     body: bytes
+    rules: Contract
     deaths: int = 0
     failures: int = 0
     timeouts: int = 0
@@ -42,7 +47,7 @@ class Finished:
     position: int
     ok: bool
     data: bytes
-    usage: Usage = NO_USAGE
+    usage: Usage = result_line.NO_USAGE
 
 
 class Garbage(Exception):  # noqa: N818 - it is named for what the engine said
@@ -51,31 +56,34 @@ class Garbage(Exception):  # noqa: N818 - it is named for what the engine said
 
 def prepare(plan: ShardPlan, position: int, request: RequestLine, model: Model) -> Row:
     """Make the request that goes to the engine: allowed fields only, its own name for the model, a cache of the organization's own."""
-    body: dict[str, Any] = {**request.body, "model": SERVED_NAME}
+    name = request.model if request.model.startswith(ADAPTER) else SERVED_NAME
+    body: dict[str, Any] = {**request.body, "model": name}
+    if plan.rules.cap_default is not None and not request.cap and request.url in CAPS:
+        body[CAPS[request.url]] = plan.rules.cap_default
     if model.engine == "vllm" and request.url != "/v1/embeddings":
         # Prefixes are shared between the batches of one organization; whether another has sent the same must not be measurable.
         body["cache_salt"] = sha256(plan.org.encode()).hexdigest()
-    return Row(plan.batch, plan.lines[position], position, request, msgspec.json.encode(body))
+    return Row(plan.batch, plan.lines[position], position, request, msgspec.json.encode(body), plan.rules)
 
 
 def finish(row: Row, reply: Reply) -> Finished:
     """Make the finished row of the engine's final word. Garbage when a good answer cannot be read."""
-    if reply.status == HTTPStatus.OK:
-        body = _answer(reply.body)
-        body["model"] = row.request.model
-        return _finished(row, reply.status, body, ok=True)
-    return _finished(row, reply.status, {"error": _error(reply)}, ok=False)
+    line = row.line
+    if reply.status != HTTPStatus.OK:
+        data = result_line.failed(
+            row.batch, line.line, line.custom_id, contract=row.rules, status=reply.status, error=_error(reply)
+        )
+        return Finished(row.position, ok=False, data=data)
+    body = _answer(reply.body)
+    body["model"] = row.request.model
+    data = result_line.answered(row.batch, line.line, line.custom_id, body)
+    return Finished(row.position, ok=True, data=data, usage=result_line.usage(body))
 
 
 def give_up(batch: str, line: PlanLine, position: int, message: str) -> Finished:
     """Make the finished row of a request that could not be answered."""
     data = result_line.given_up(batch, line.line, line.custom_id, "server_error", message)
     return Finished(position, ok=False, data=data)
-
-
-def _finished(row: Row, status: int, body: dict[str, Any], *, ok: bool) -> Finished:
-    data = result_line.answered(row.batch, row.line.line, row.line.custom_id, status, body)
-    return Finished(row.position, ok=ok, data=data, usage=_usage(body) if ok else NO_USAGE)
 
 
 def _answer(data: bytes) -> dict[str, Any]:
@@ -88,29 +96,7 @@ def _answer(data: bytes) -> dict[str, Any]:
     return body
 
 
-def _usage(body: dict[str, Any]) -> Usage:
-    usage = body.get("usage")
-    if not isinstance(usage, dict):
-        return NO_USAGE
-    return Usage(
-        input_tokens=_count(usage, "prompt_tokens", "input_tokens"),
-        cached_tokens=_count(_details(usage, "prompt_tokens_details", "input_tokens_details"), "cached_tokens"),
-        output_tokens=_count(usage, "completion_tokens", "output_tokens"),
-        reasoning_tokens=_count(
-            _details(usage, "completion_tokens_details", "output_tokens_details"), "reasoning_tokens"
-        ),
-    )
-
-
-def _details(usage: dict[str, Any], *names: str) -> dict[str, Any]:
-    return next((usage[name] for name in names if isinstance(usage.get(name), dict)), {})
-
-
-def _count(usage: dict[str, Any], *names: str) -> int:
-    return next((usage[name] for name in names if isinstance(usage.get(name), int)), 0)
-
-
-def _error(reply: Reply) -> dict[str, str | None]:
+def _error(reply: Reply) -> dict[str, Any]:
     """Give the engine's error in the API's shape, whichever of its shapes it chose."""
     try:
         body = msgspec.json.decode(reply.body)

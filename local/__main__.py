@@ -21,7 +21,7 @@ from rich.table import Table
 
 from local.backend import KEYS, Ready
 from local.models import served
-from local.options import Options, parse
+from local.options import DEFAULT_MOUNT, MOUNTS, Options, parse
 from shared.settings import ApiSettings
 
 HOST = "127.0.0.1"
@@ -48,7 +48,9 @@ class Stack:
         backend = self._start("backend", "local.backend", self._options.to_args(), {})
         ready = self._read_ready(backend)
         settings = ApiSettings(
-            **msgspec.structs.asdict(ready), time_scale=self._options.time_scale, mounts="openai=/v1"
+            **msgspec.structs.asdict(ready),
+            time_scale=self._options.time_scale,
+            mounts=",".join(f"{name}={prefix}" for name, prefix in MOUNTS.items()),
         )
         self._start("api", "functions.api.server", ["--port", str(self._options.port)], settings.to_env())
         deadline = time.monotonic() + START_SECONDS
@@ -122,7 +124,8 @@ def _port_is_free(port: int) -> bool:
 def _welcome(console: Console, options: Options) -> None:
     here, missing = served(options)
     table = Table(show_header=False, box=None)
-    table.add_row("base URL", f"http://{HOST}:{options.port}/v1")
+    for name, prefix in MOUNTS.items():
+        table.add_row("base URL" if name == DEFAULT_MOUNT else name, f"http://{HOST}:{options.port}{prefix}")
     table.add_row("keys", ", ".join(KEYS))
     table.add_row("models", ", ".join(model.id for model in here))
     for model in missing:

@@ -8,6 +8,15 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 
+DEFAULT_MOUNT = "openai"
+MOUNTS = {
+    DEFAULT_MOUNT: "/v1",
+    "boardwalk": "/boardwalk/v1",
+    "gridline": "/gridline/openai/v1",
+    "token360": "/token360/v1",
+}
+"""The contracts of the local stack, and where each is."""
+
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The options.

@@ -27,6 +27,24 @@ class IdempotencyKey(msgspec.Struct, frozen=True):
     request_hash: str
 
 
+class Terms(NamedTuple):
+    """What a create asks for beside its record, None where it does not matter.
+
+    Attributes:
+        account_most: The most unfinished batches of the organization, with this one.
+        space_most: The most of them in the batch's own space.
+        input_until: When the input expires now that a batch has it.
+
+    """
+
+    account_most: int | None = None
+    space_most: int | None = None
+    input_until: int | None = None
+
+
+NO_TERMS = Terms()
+
+
 class Keys(Protocol):
     """The API keys."""
 
@@ -98,11 +116,12 @@ class Expiries(Protocol):
 class BatchStore(Protocol):
     """The records of batches, with their idempotency keys."""
 
-    def create(self, batch: Batch, key: IdempotencyKey | None) -> Batch:
-        """Keep a new batch, mark its input file as held by it, and bind the key to it: all of it or nothing.
+    def create(self, batch: Batch, key: IdempotencyKey | None, terms: Terms = NO_TERMS) -> Batch:
+        """Keep a new batch, count it as unfinished, mark its input file as held by it, and bind the key to it: all of it or nothing.
 
         A key that is bound already gives back its batch where the request hash is the same, and Conflict where it is not. A batch of that
-        very id is the one that an earlier call has made, and is given back. NotFound when the input file is gone.
+        very id is the one that an earlier call has made, and is given back. NotFound when the input file is gone; Full, with the limit, when
+        there are as many unfinished batches as the terms allow.
         """
 
     def get(self, ref: BatchRef) -> Batch:
@@ -114,10 +133,12 @@ class BatchStore(Protocol):
         A change that returns its argument writes nothing. NotFound; what `change` raises.
         """
 
-    def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File]) -> Batch:
+    def finish(
+        self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File], *, input_until: int | None = None
+    ) -> Batch:
         """Apply the change that ends the batch, keep its result files and let its input go: all of it or nothing. As `update`.
 
-        A change that returns its argument writes nothing: no files, and the input is not let go either.
+        With `input_until` the input expires then. A change that returns its argument writes nothing: no files, and the input is not let go either.
         """
 
     def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:

@@ -1,5 +1,10 @@
-"""The gate of a mount: a Bearer key, and the scope that the contract wants for what it is used for."""
+"""The gate of a mount: a Bearer key, and the scope that the contract wants for what it is used for.
 
+What a person is logged in with is no key: a token of three parts, as JSON Web Tokens are, or anything that is not a Bearer. A batch runs on after the
+person has left, so a create says which of the two it was given.
+"""
+
+import re
 from typing import Annotated
 
 from fastapi import Depends
@@ -11,11 +16,13 @@ from shared.services.accounts import Accounts, Caller
 
 Credentials = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False))]
 
+_SESSION = re.compile(r"[\w-]+\.[\w-]+\.[\w-]*")
+
 
 class Gate:
     """Lets callers in under one contract. Its methods are dependencies of routes.
 
-    Both raise Refused: `invalid_api_key`, `insufficient_permissions`.
+    All raise Refused: `invalid_api_key`, `insufficient_permissions`.
     """
 
     def __init__(self, accounts: Accounts, contract: Contract) -> None:
@@ -33,6 +40,13 @@ class Gate:
         caller = self._authenticate(credentials)
         caller.must_write(self._contract)
         return caller
+
+    def creator(self, credentials: Credentials) -> Caller:
+        """Give the caller, who may create batches. Refused with the contract's own code for what is no API key."""
+        if credentials is None or _SESSION.fullmatch(credentials.credentials):
+            message = "A batch is created with an API key. Send one as 'Authorization: Bearer <key>'."
+            raise Refused(self._contract.no_key, message)
+        return self.writer(credentials)
 
     def _authenticate(self, credentials: HTTPAuthorizationCredentials | None) -> Caller:
         if credentials is None:

@@ -12,6 +12,7 @@ PURPOSE = "purpose"
 ANCHOR = "expires_after[anchor]"
 SECONDS = "expires_after[seconds]"
 FIELDS = frozenset({PURPOSE, ANCHOR, SECONDS})
+DIGITS = 18
 FIELD_BYTES = 1024
 
 
@@ -23,11 +24,16 @@ class Begin(Protocol):
 
 
 class Upload:
-    """Takes the body of one request. Every method may raise Refused; then, or when the body breaks off, call `abort`."""
+    """Takes the body of one request. Every method may raise Refused; then, or when the body breaks off, call `abort`.
 
-    def __init__(self, boundary: bytes, begin: Begin) -> None:
+    Args: `plain_seconds` is the field, where there is one, that says in plain seconds how long the file is to live.
+    """
+
+    def __init__(self, boundary: bytes, begin: Begin, plain_seconds: str | None = None) -> None:
         self._reader = FormReader(boundary)
         self._begin = begin
+        self._plain_seconds = plain_seconds
+        self._known = FIELDS if plain_seconds is None else FIELDS | {plain_seconds}
         self._intake: Intake | None = None
         self._fields: dict[str, bytearray] = {}
         self._part = ""
@@ -59,7 +65,7 @@ class Upload:
             if self._intake is not None:
                 raise Refused("invalid_request", "The form has two files. Upload one at a time.", param=FILE)
             self._intake = self._begin(filename=part.filename, purpose=self._field(PURPOSE))
-        elif part.name not in FIELDS:
+        elif part.name not in self._known:
             raise Refused("unknown_parameter", f"Unknown field: {part.name!r}. Leave it out.", param=part.name)
         elif part.name in self._fields:
             raise Refused("invalid_request", f"The form has two fields {part.name!r}.", param=part.name)
@@ -83,9 +89,14 @@ class Upload:
     def _expires_after(self) -> int | None:
         anchor, seconds = self._field(ANCHOR), self._field(SECONDS)
         if anchor is None and seconds is None:
-            return None
+            plain = None if self._plain_seconds is None else self._field(self._plain_seconds)
+            return None if plain is None else _integer(plain, self._plain_seconds)
         if anchor != "created_at":
             raise Refused("invalid_request", f"{ANCHOR!r} must be created_at.", param=ANCHOR)
-        if seconds is None or not seconds.isascii() or not seconds.isdecimal():
-            raise Refused("invalid_request", f"{SECONDS!r} must be an integer.", param=SECONDS)
-        return int(seconds)
+        return _integer(seconds, SECONDS)
+
+
+def _integer(value: str | None, name: str | None) -> int:
+    if value is None or not value.isascii() or not value.isdecimal() or len(value) > DIGITS:
+        raise Refused("invalid_request", f"{name!r} must be an integer.", param=name)
+    return int(value)

@@ -3,21 +3,27 @@
 Nothing here looks at the world: whether the input file exists is the service's to say. Every refusal names the field at fault.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from shared.core.contract import Contract
+from shared.core import assignment
+from shared.core.contract import Contract, MetadataRule
 from shared.core.errors import Refused
 
-REQUIRED = ("input_file_id", "endpoint", "completion_window")
-FIELDS = frozenset({*REQUIRED, "metadata"})
+NEEDED = ("input_file_id", "endpoint", "completion_window")
+EXECUTIONS = ("auto", "platform", "provider")
 
 METADATA_PAIRS = 16
 METADATA_KEY_CHARS = 64
 METADATA_VALUE_CHARS = 512
+METADATA_BYTES = 16 << 10
+LARGEST_INTEGER = (1 << 63) - 1
+
+OUTPUT_SECONDS = (3600, 30 * 86400)
+URL_CHARS = 2048
 
 
 class BatchRequest(msgspec.Struct, frozen=True):
@@ -26,26 +32,39 @@ class BatchRequest(msgspec.Struct, frozen=True):
     input_file_id: str
     endpoint: str
     completion_window: str
-    metadata: dict[str, str] | None = None
+    metadata: dict[str, Any] | None = None
+    execution: str = "auto"
+    callback_url: str | None = None
+    output_lifetime: int | None = None
 
     def fingerprint(self, contract: Contract) -> str:
         """Hash what was asked, and where: the same hash under one idempotency key is the same create."""
         return sha256(msgspec.json.encode((contract.name, self), order="sorted")).hexdigest()
 
 
+def required(contract: Contract) -> list[str]:
+    """Give the fields that a create must have."""
+    return [name for name in NEEDED if name not in contract.defaults]
+
+
 def read(body: Mapping[str, Any], contract: Contract) -> BatchRequest:
-    """Read a decoded body. Refused `unknown_parameter`, `missing_required_parameter` or `invalid_request`."""
+    """Read a decoded body. Refused `unknown_parameter`, `missing_required_parameter`, `invalid_request` or `batch_routing_unavailable`."""
+    known = {*NEEDED, "metadata", *contract.options}
     for name in body:
-        if name not in FIELDS:
+        if name not in known:
             raise Refused("unknown_parameter", f"Unknown field: {name!r}. Leave it out.", param=name)
-    for name in REQUIRED:
-        if body.get(name) is None:
+    said = {**contract.defaults, **{name: value for name, value in body.items() if value is not None}}
+    for name in NEEDED:
+        if name not in said:
             raise Refused("missing_required_parameter", f"Missing required field: {name!r}.", param=name)
     return BatchRequest(
-        input_file_id=_string(body, "input_file_id"),
-        endpoint=_one_of(body, "endpoint", contract.endpoints),
-        completion_window=_one_of(body, "completion_window", tuple(contract.windows)),
-        metadata=_metadata(body.get("metadata")),
+        input_file_id=_string(said, "input_file_id"),
+        endpoint=_one_of(said, "endpoint", contract.endpoints),
+        completion_window=_one_of(said, "completion_window", tuple(contract.windows)),
+        metadata=_metadata(said.get("metadata"), contract.metadata),
+        execution=_execution(said),
+        callback_url=_callback_url(said),
+        output_lifetime=_output_lifetime(said.get("output_expires_after")),
     )
 
 
@@ -63,11 +82,50 @@ def _one_of(body: Mapping[str, Any], name: str, allowed: tuple[str, ...]) -> str
     return value
 
 
-def _metadata(value: object) -> dict[str, str] | None:
+def _execution(body: Mapping[str, Any]) -> str:
+    if "execution" not in body:
+        return "auto"
+    wanted = _one_of(body, "execution", EXECUTIONS)
+    if wanted == "provider":
+        message = "No provider runs batches here. Send 'execution': 'auto' or 'platform', or leave it out."
+        raise Refused("batch_routing_unavailable", message, param="execution")
+    return wanted
+
+
+def _callback_url(body: Mapping[str, Any]) -> str | None:
+    if "callback_url" not in body:
+        return None
+    url = _string(body, "callback_url")
+    if len(url) > URL_CHARS:
+        raise Refused("invalid_request", f"'callback_url' is longer than {URL_CHARS} characters.", param="callback_url")
+    return url
+
+
+def _output_lifetime(value: object) -> int | None:
+    if value is None:
+        return None
+    name, (least, most) = "output_expires_after", OUTPUT_SECONDS
+    if not isinstance(value, dict) or value.keys() - {"anchor", "seconds"}:
+        raise Refused("invalid_request", f"{name!r} must be an object with 'anchor' and 'seconds'.", param=name)
+    if value.get("anchor") != "created_at":
+        raise Refused("invalid_request", f"'{name}.anchor' must be created_at.", param=f"{name}.anchor")
+    seconds = value.get("seconds")
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or not least <= seconds <= most:
+        message = f"'{name}.seconds' must be an integer from {least} to {most}."
+        raise Refused("invalid_request", message, param=f"{name}.seconds")
+    return seconds
+
+
+def _metadata(value: object, rule: MetadataRule) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise Refused("invalid_request", "'metadata' must be an object of strings.", param="metadata")
+        raise Refused("invalid_request", "'metadata' must be an object.", param="metadata")
+    _RULES[rule](value)
+    return value
+
+
+def _pairs(value: Mapping[str, Any]) -> None:
     if len(value) > METADATA_PAIRS:
         raise Refused("invalid_request", f"'metadata' has more than {METADATA_PAIRS} pairs.", param="metadata")
     for key, text in value.items():
@@ -77,4 +135,27 @@ def _metadata(value: object) -> dict[str, str] | None:
         if not isinstance(text, str) or len(text) > METADATA_VALUE_CHARS:
             message = f"'metadata.{key}' must be a string of at most {METADATA_VALUE_CHARS} characters."
             raise Refused("invalid_request", message, param=f"metadata.{key}")
-    return value
+
+
+def _any(value: Mapping[str, Any]) -> None:
+    if len(msgspec.json.encode(value)) > METADATA_BYTES:
+        raise Refused("invalid_request", f"'metadata' is larger than {METADATA_BYTES} bytes.", param="metadata")
+    if _has_huge_integer(value):
+        raise Refused("invalid_request", "'metadata' has an integer of more than 64 bits.", param="metadata")
+
+
+def _has_huge_integer(value: object) -> bool:
+    stack = [value]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, int) and abs(node) > LARGEST_INTEGER:
+            return True
+        stack.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
+    return False
+
+
+_RULES: dict[MetadataRule, Callable[[Mapping[str, Any]], None]] = {
+    MetadataRule.PAIRS: _pairs,
+    MetadataRule.ASSIGNMENT: assignment.check,
+    MetadataRule.ANY: _any,
+}

@@ -31,6 +31,10 @@ class Fenced(Conflict):
     """The shard is owned by another epoch, or closed."""
 
 
+OPEN_BATCHES = "open_batches"
+"""The limit of unfinished batches."""
+
+
 class Limit(NamedTuple):
     """A limit of an account: what it limits, the most, and how much is in use."""
 

@@ -100,12 +100,24 @@ def part_bytes(todo: Iterable[Piece]) -> int:
     return max(PART_BYTES, total // PARTS + 1)
 
 
+def largest(shards: Sequence[Shard], chunks: Sequence[Chunk]) -> int:
+    """Give how large the larger of the two files is at most."""
+    unanswered = sum(shard.lines - shard.answered for shard in shards)
+    output = sum(chunk.output_bytes for chunk in chunks)
+    error = sum(chunk.error_bytes for chunk in chunks)
+    return max(output, error + unanswered * ROW_BYTES)
+
+
 def totals(batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk]) -> Totals:
-    """Sum what is delivered. AssertionError when rows and lines do not add up: better no result than a wrong one."""
+    """Sum what is delivered; answers that were too large for their file are errors.
+
+    AssertionError when rows and lines do not add up: better no result than a wrong one.
+    """
     completed = sum(chunk.completed for chunk in chunks)
     failed = sum(chunk.failed for chunk in chunks)
     lines = sum(shard.lines for shard in shards)
     if lines != batch.counts.total or completed != sum(shard.completed for shard in shards):
         raise AssertionError(f"{batch.ref}: the shards do not add up to the batch")
-    usage = sum((chunk.usage for chunk in chunks), Usage())
-    return Totals(Counts(total=lines, completed=completed, failed=failed), usage)
+    usage = sum((chunk.usage for chunk in chunks), Usage()) - batch.cursor.unbilled
+    too_large = batch.cursor.too_large
+    return Totals(Counts(total=lines, completed=completed - too_large, failed=failed + too_large), usage)

@@ -9,9 +9,21 @@ from typing import Literal
 
 import msgspec
 
+from shared.core.records import Prices
+
+ADAPTER = "ft:"
+"""What the public name of every adapter begins with, and of no other model."""
+
+
+class AdapterLimit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A base has been proved to serve this many adapters of at most this rank at once."""
+
+    rank: int
+    count: int
+
 
 class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One servable model.
+    """One servable model, or an adapter of one.
 
     Attributes:
         id: The public name.
@@ -25,6 +37,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         engine_args: Flags for the engine's command line.
         created: Unix seconds, for the model object of the API.
         owned_by: The publisher, for the model object of the API.
+        prices: What its tokens cost in batches.
+        org: The organization whose own model it is, for nobody else to see; None: it is in the catalog.
+        active: Whether it is served now.
+        base: The model that it is an adapter of; it is served by the workers of that one, and at its prices.
+        rank: An adapter's rank.
+        adapter_bytes: The size of an adapter's files.
+        adapter_limits: What a base has been proved to serve beside itself, one of which must hold; none: the contract's number alone counts.
+        adapters_bytes: The most that the adapters of one batch may have together; None: no limit.
 
     """
 
@@ -39,6 +59,19 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     engine_args: tuple[str, ...] = ()
     created: int = 0
     owned_by: str = "slackwater"
+    prices: Prices = Prices()
+    org: str | None = None
+    active: bool = True
+    base: str | None = None
+    rank: int = 0
+    adapter_bytes: int = 0
+    adapter_limits: tuple[AdapterLimit, ...] = ()
+    adapters_bytes: int | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether it is an organization's own, and paid for by GPU time."""
+        return self.org is not None
 
 
 class Registry(Mapping[str, Model]):
@@ -49,6 +82,11 @@ class Registry(Mapping[str, Model]):
         self._by_revision = {model.revision: model for model in models}
         if len(self._by_id) != len(models) or len(self._by_revision) != len(models):
             raise ValueError("the models file names an id or a revision twice")
+        for model in models:
+            if model.base is not None and (model.base not in self._by_id or self._by_id[model.base].base is not None):
+                raise ValueError(f"the base of the adapter {model.id} is not in the models file")
+            if (model.base is not None) != model.id.startswith(ADAPTER):
+                raise ValueError(f"{model.id}: the ids of adapters, and of nothing else, begin with {ADAPTER}")
 
     @classmethod
     def from_json(cls, text: bytes) -> "Registry":
@@ -58,6 +96,14 @@ class Registry(Mapping[str, Model]):
     def revision(self, revision: str) -> Model:
         """Give the model with that revision, or KeyError."""
         return self._by_revision[revision]
+
+    def seen_by(self, org: str) -> dict[str, Model]:
+        """Give the models that an organization may name: those of the catalog and its own, as far as they are active."""
+        return {name: model for name, model in self._by_id.items() if model.active and model.org in {None, org}}
+
+    def base(self, model: Model) -> Model:
+        """Give the model whose workers serve it: itself, or what it is an adapter of."""
+        return model if model.base is None else self._by_id[model.base]
 
     def __getitem__(self, name: str) -> Model:
         return self._by_id[name]

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from shared.core.contract import Contract
+from shared.core.contracts import CONTRACTS
 from shared.core.records import Batch, Chunk, Shard, ShardState
 from shared.core.scan import Entry
 
@@ -43,6 +45,11 @@ class ShardPlan(msgspec.Struct, frozen=True):
     input_key: str
     endpoint: str
     lines: list[PlanLine]
+
+    @property
+    def rules(self) -> Contract:
+        """The contract."""
+        return CONTRACTS[self.contract]
 
 
 class ShardSize(msgspec.Struct, frozen=True):

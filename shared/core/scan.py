@@ -4,29 +4,33 @@ A scan knows bytes and lines, not the batch. It yields an index of the file: for
 know of it, or the error that stands on its own. What depends on the batch (endpoint, model, limits of the contract) is judged from the index, so
 that the file is never read again for it.
 
-Rules of lines: split on `\n` only; a trailing `\r` and a UTF-8 byte order mark at the start are dropped; blank lines are skipped; line numbers are
-physical, from 1. Bytes that are not UTF-8 refuse the file, since they mean a wrong encoding rather than a bad line.
+Rules of lines: split on `\n` only; a trailing `\r` and a UTF-8 byte order mark at the start are dropped; a line that is too long is refused for its length,
+whatever is in it; blank lines are skipped; line numbers are physical, from 1. Bytes that are not UTF-8 refuse the file, since they mean a wrong encoding
+rather than a bad line.
 
 The index is a sequence of frames, each a 4-byte big-endian length and that many bytes of MessagePack: a list of `Entry` and `LineError`.
 """
 
+import json
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 import msgspec
 
 from shared.core.errors import Refused
-from shared.core.request_line import Limits, LineError, RequestLine, parse
+from shared.core.records import Position
+from shared.core.request_line import CONTENT, Limits, LineError, RequestLine, parse
 from shared.core.seen import SeenIds
 
 FRAME_LINES = 512
 HEADER_BYTES = 4
-PREFIX_BYTES = (256, 1024, 4096)
+BEGINNING = Position()
+PREFIX_BYTES = (256, 1024)
 _BOM = b"\xef\xbb\xbf"
-_BLANK = b" \t\r\v\f"
+_CONTENT_KEYS = {url: f'"{name}"'.encode() for url, (name, *_) in CONTENT.items()}
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     """A line that can run.
 
     Attributes:
@@ -39,6 +43,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True):
         cap: The most output tokens it asks for; 0 where it names none.
         n: How many answers it asks for.
         prefixes: Hashes of the first bytes of its content, at `PREFIX_BYTES`; equal hashes mean a shared prompt prefix.
+        facts: What it holds that some contract refuses (`shared.core.facts.Fact`).
+        logprobs: How many log probabilities a token it asks for.
 
     """
 
@@ -51,6 +57,8 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True):
     cap: int
     n: int
     prefixes: tuple[int, ...]
+    facts: int = 0
+    logprobs: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -62,16 +70,19 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Scanner:
-    """Feed it the file's bytes as they come; it yields frames of the index. Memory: one line, one frame, 16 bytes a line."""
+    """Feed it the file's bytes as they come; it yields frames of the index. Memory: one line, one frame, 16 bytes a line.
 
-    def __init__(self, limits: Limits) -> None:
+    A scan may go on where another one stopped: at its `position`, told with `remember` which custom_ids the lines before it have used.
+    """
+
+    def __init__(self, limits: Limits, start: Position = BEGINNING) -> None:
         self._limits = limits
         self._pending = bytearray()  # the beginning of a line whose newline has not come yet
         self._skipped = 0  # bytes of an over-long line that were not kept
-        self._offset = 0  # of the pending line
-        self._line = 0
-        self._requests = 0
-        self._errors = 0
+        self._offset = start.offset  # of the pending line
+        self._line = start.line
+        self._requests = start.requests
+        self._errors = start.errors
         self._seen = SeenIds()
         self._frame: list[Entry | LineError] = []
         self._encoder = msgspec.msgpack.Encoder()
@@ -91,6 +102,22 @@ class Scanner:
                 yield self._flush()
         self._keep(data[start:])
 
+    def remember(self, index: Iterable[Entry | LineError]) -> None:
+        """Take the index of the lines before the start."""
+        for item in index:
+            if item.custom_id:
+                self._seen.first_line(item.custom_id, item.line)
+
+    def pause(self) -> Iterator[bytes]:
+        """Yield the frame of the lines so far, so that the index holds every line before `position`."""
+        if self._frame:
+            yield self._flush()
+
+    @property
+    def position(self) -> Position:
+        """Where a scan goes on that is given the bytes from `position.offset` on."""
+        return Position(offset=self._offset, line=self._line, requests=self._requests, errors=self._errors)
+
     def finish(self) -> Iterator[bytes]:
         """Take the end of the file; yield the last frame. Refused `empty_file` when there was no line in it."""
         if self._pending or self._skipped:
@@ -108,54 +135,62 @@ class Scanner:
         return Summary(self._offset, self._requests, self._errors)
 
     def _keep(self, data: bytes) -> None:
-        # An over-long line is refused by its length alone, so no more of it is kept than shows that it is too long.
-        room = self._limits.line_bytes + 2 - len(self._pending)
+        # No more of an over-long line is kept than shows that it is too long, even after a byte order mark and a `\r` are dropped.
+        room = self._limits.line_bytes + len(_BOM) + 1 - len(self._pending)
         self._pending += data[:room]
         self._skipped += max(0, len(data) - room)
 
     def _take(self, raw: bytes) -> None:
-        self._line += 1
-        offset, length = self._offset, len(raw) + self._skipped
-        self._offset += length + 1
+        self._line = line = self._line + 1
+        offset, skipped = self._offset, self._skipped
+        self._offset = offset + len(raw) + skipped + 1
         self._skipped = 0
-        if self._line == 1 and raw.startswith(_BOM):
-            raw, offset, length = raw[3:], offset + 3, length - 3
+        if line == 1 and raw.startswith(_BOM):
+            raw, offset = raw[len(_BOM) :], offset + len(_BOM)
         if raw.endswith(b"\r"):
-            raw, length = raw[:-1], length - 1
-        if not raw.strip(_BLANK):
+            raw = raw[:-1]
+        if skipped or len(raw) > self._limits.line_bytes:
+            message = f"the line is longer than {self._limits.line_bytes} bytes"
+            self._refuse(LineError(line, "request_too_large", message))
+        elif raw and not raw.isspace():
+            found = parse(raw, line, self._limits)
+            if isinstance(found, RequestLine):
+                self._accept(found, line, offset, raw)
+            else:
+                self._refuse(found)
+                if found.code == "invalid_json_line":
+                    _check_encoding(raw, line)
+
+    def _accept(self, found: RequestLine, line: int, offset: int, raw: bytes) -> None:
+        custom_id, url = found.custom_id, found.url
+        first = self._seen.first_line(custom_id, line)
+        if first != line:
+            message = f"lines {first} and {line} have the same custom_id"
+            self._refuse(LineError(line, "duplicate_custom_id", message, "custom_id", custom_id))
             return
-        if length > self._limits.line_bytes:
-            self._add(
-                LineError(self._line, "request_too_large", f"the line is longer than {self._limits.line_bytes} bytes")
+        prefixes = _prefixes(raw, _CONTENT_KEYS[url])
+        self._requests += 1
+        self._frame.append(
+            Entry(
+                line,
+                offset,
+                len(raw),
+                custom_id,
+                url,
+                found.model,
+                found.cap,
+                found.n,
+                prefixes,
+                found.facts,
+                found.logprobs,
             )
-            return
-        found = parse(raw, self._line, self._limits)
-        if isinstance(found, LineError) and found.code == "invalid_json_line":
-            _check_encoding(raw, self._line)
-        self._add(self._duplicate(found) or self._entry(found, raw, offset, length))
+        )
 
-    def _duplicate(self, found: RequestLine | LineError) -> LineError | None:
-        if not found.custom_id:
-            return None
-        first = self._seen.first_line(found.custom_id, self._line)
-        if first == self._line or isinstance(found, LineError):
-            return None
-        message = f"lines {first} and {self._line} have the same custom_id"
-        return LineError(self._line, "duplicate_custom_id", message, "custom_id", found.custom_id)
-
-    def _entry(self, found: RequestLine | LineError, raw: bytes, offset: int, length: int) -> Entry | LineError:
-        if isinstance(found, LineError):
-            return found
-        return Entry(
-            self._line, offset, length, found.custom_id, found.url, found.model, found.cap, found.n, _prefixes(raw)
-        )  # fmt: skip
-
-    def _add(self, item: Entry | LineError) -> None:
-        if isinstance(item, Entry):
-            self._requests += 1
-        else:
-            self._errors += 1
-        self._frame.append(item)
+    def _refuse(self, error: LineError) -> None:
+        if error.custom_id:  # a line that is refused has used its id all the same
+            self._seen.first_line(error.custom_id, self._line)
+        self._errors += 1
+        self._frame.append(error)
 
     def _flush(self) -> bytes:
         body = self._encoder.encode(self._frame)
@@ -164,23 +199,25 @@ class Scanner:
 
 
 def _check_encoding(raw: bytes, line: int) -> None:
+    # Plain text in UTF-16 without a mark is good UTF-8, of which every other character is NUL: its first line gives it away.
+    if line == 1 and json.detect_encoding(raw) != "utf-8":
+        raise _not_utf8(line)
     try:
         raw.decode()
     except UnicodeDecodeError:
-        raise Refused(
-            "invalid_encoding", f"the file is not UTF-8 (line {line}); save it as UTF-8", param="file"
-        ) from None
+        raise _not_utf8(line) from None
 
 
-def _prefixes(raw: bytes) -> tuple[int, ...]:
-    # Content begins at the first of these keys; what stands before it (custom_id, model) differs from line to line.
-    start = max(raw.find(b'"messages"'), raw.find(b'"prompt"'), raw.find(b'"input"'), 0)
-    hashes, done, value = [], 0, 0
-    for size in PREFIX_BYTES:
-        value = crc32(raw[start + done : start + size], value)
-        hashes.append(value)
-        done = size
-    return tuple(hashes)
+def _not_utf8(line: int) -> Refused:
+    return Refused("invalid_encoding", f"the file is not UTF-8 (line {line}); save it as UTF-8", param="file")
+
+
+def _prefixes(raw: bytes, content_key: bytes) -> tuple[int, int]:
+    # What stands before the content (custom_id, model) differs from line to line.
+    start = max(raw.find(content_key), 0)
+    short, long = PREFIX_BYTES
+    first = crc32(raw[start : start + short])
+    return first, crc32(raw[start + short : start + long], first)
 
 
 def _frame_bytes(pending: bytearray) -> int:
@@ -191,10 +228,12 @@ _FRAME = msgspec.msgpack.Decoder(list[Entry | LineError])
 
 
 def entries(chunks: Iterable[bytes]) -> Iterator[Entry | LineError]:
-    """Read an index back, from its bytes in pieces of any size, in line order."""
+    """Read an index back, from its bytes in pieces of any size, in line order. ValueError when its end is missing."""
     pending = bytearray()
     for chunk in chunks:
         pending += chunk
         while len(pending) >= HEADER_BYTES and len(pending) >= (size := _frame_bytes(pending)):
             yield from _FRAME.decode(bytes(pending[HEADER_BYTES:size]))
             del pending[:size]
+    if pending:
+        raise ValueError("the index of the file is cut off: scan the file again")

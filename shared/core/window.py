@@ -3,9 +3,20 @@
 A local stack may let them pass `scale` times faster, to try out expiry: every window and every wait is divided by it, the clock is not touched.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import msgspec
 
+from shared.core import assignment
+from shared.core.contract import Contract
+from shared.core.contracts import CONTRACTS
+from shared.core.records import Batch
+
 TICK = 300
+FORECAST_TICK = 900
+"""How long a state that waits sleeps at most where no deadline ends the wait."""
+
 DRAIN = 25
 
 
@@ -18,6 +29,24 @@ class Timing(msgspec.Struct, frozen=True):
         """Give a window or wait of `length` seconds as whole seconds to use, at least 1."""
         return max(1, round(length / self.scale))
 
-    def tick(self, now: float, deadline: float) -> int:
-        """Give how long a state that waits sleeps before it looks again by itself: at most to the deadline."""
-        return max(1, min(self.seconds(TICK), int(deadline - now) + 1))
+    def tick(self, now: float, batch: Batch) -> int:
+        """Give how long a state that waits for a batch sleeps before it looks again by itself: at most to the batch's deadline."""
+        if not CONTRACTS[batch.contract].deadline_stops:
+            return self.seconds(FORECAST_TICK)
+        return max(1, min(self.seconds(TICK), int(batch.expires_at - now) + 1))
+
+    def expires_at(self, contract: Contract, window: str, metadata: Mapping[str, Any] | None, now: int) -> int:
+        """Give when a batch of this window expires that is made `now`; an assignment in its metadata can only shorten its time."""
+        ends = [now + self.seconds(contract.windows[window])]
+        length = assignment.window(metadata or {})
+        deadline = assignment.deadline(metadata or {})
+        if length is not None:
+            ends.append(now + self.seconds(length))
+        if deadline is not None:
+            ends.append(deadline)
+        return min(ends)
+
+
+def is_overdue(batch: Batch, now: float) -> bool:
+    """Whether the batch's deadline has passed, and is one that stops it."""
+    return CONTRACTS[batch.contract].deadline_stops and now >= batch.expires_at

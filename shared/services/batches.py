@@ -5,16 +5,20 @@ A create is its record: once that is kept the batch exists, and an execution tha
 
 from contextlib import suppress
 
+import msgspec
+
 from shared.core import batch_request, ids, lifecycle
 from shared.core.batch_request import BatchRequest
 from shared.core.contract import Contract
-from shared.core.errors import Conflict, Illegal, NotFound, Refused, Unavailable
+from shared.core.contracts import CONTRACTS
+from shared.core.errors import Conflict, Full, Illegal, NotFound, Refused, Unavailable
 from shared.core.ids import BatchRef, Space
 from shared.core.lifecycle import Event
-from shared.core.records import Batch, Counts, Status
+from shared.core.records import Batch, Counts, File, Status
 from shared.core.window import Timing
-from shared.ports import BatchStore, Clock, IdempotencyKey, NewId, Workflow
+from shared.ports import NO_TERMS, BatchStore, Clock, IdempotencyKey, NewId, Terms, Workflow
 from shared.services import page
+from shared.services.acceptance import Acceptance
 from shared.services.files import Files
 from shared.services.intake import INPUT
 from shared.services.page import Page
@@ -33,6 +37,7 @@ class Batches:
         *,
         store: BatchStore,
         files: Files,
+        acceptance: Acceptance,
         progress: Progress,
         workflow: Workflow,
         timing: Timing,
@@ -41,6 +46,7 @@ class Batches:
     ) -> None:
         self._store = store
         self._files = files
+        self._acceptance = acceptance
         self._progress = progress
         self._workflow = workflow
         self._timing = timing
@@ -50,13 +56,30 @@ class Batches:
     def create(self, space: Space, contract: Contract, body: dict[str, object], key: str | None = None) -> Batch:
         """Create a batch from the decoded body of a request; under a key that is bound already, give the batch that it made.
 
-        NotFound when there is no such input file. Refused when the body or the key breaks a rule of the contract, and
-        `idempotency_key_reused` when the key made another batch. A create that raises has not used its key up.
+        NotFound when there is no such input file. Refused when the body, the key or the file breaks a rule of the contract, `limit_exceeded` when the
+        organization has as many unfinished batches as it may, and `idempotency_key_reused` when the key made another batch. A create that
+        raises has not used its key up.
         """
         request = batch_request.read(body, contract)
+        if key is None and contract.key_required:
+            message = (
+                "Missing required header: 'Idempotency-Key'. Send one of your own making, a new one for each new batch."
+            )
+            raise Refused("missing_required_parameter", message, param="Idempotency-Key")
         binding = None if key is None else IdempotencyKey(_checked(key), request.fingerprint(contract))
-        batch = self._keep(self._draft(space, contract, request, binding), binding)
-        if batch.status is Status.VALIDATING:
+        batch = self._draft(space, contract, request)
+        try:
+            file = self._input(space, request.input_file_id)
+            batch = msgspec.structs.replace(batch, input_file_id=file.id, counts=Counts(total=file.requests or 0))
+            batch = self._acceptance.check(contract, request, batch)
+            terms = self._acceptance.terms(contract, batch, file)
+        except (NotFound, Refused) as refusal:
+            if binding is None:
+                raise
+            batch = self._made_before(batch, binding, refusal)
+        else:
+            batch = self._keep(batch, binding, terms)
+        if not lifecycle.is_terminal(batch):
             with suppress(Unavailable):
                 self._workflow.start(batch.ref, batch.generation)
         return self._progress.of(batch)
@@ -77,12 +100,13 @@ class Batches:
     def cancel(self, ref: BatchRef) -> Batch:
         """Let no more of a batch run; what is finished is still delivered. Again, it changes nothing.
 
-        NotFound; Refused `batch_not_cancellable` when the batch has ended otherwise.
+        NotFound; Refused `batch_not_cancellable` when the batch has ended otherwise, unless the contract is content with that.
         """
         at = int(self._clock())
+        content = lifecycle.TERMINAL if CONTRACTS[ref.contract].cancel_of_ended else {Status.CANCELLED}
 
         def change(batch: Batch) -> Batch:
-            return batch if batch.status is Status.CANCELLED else lifecycle.advance(batch, Event.CANCEL, at)
+            return batch if batch.status in content else lifecycle.advance(batch, Event.CANCEL, at)
 
         self._record(ref)
         try:
@@ -94,41 +118,46 @@ class Batches:
                 self._workflow.resume(batch.token)
         return self._progress.of(batch)
 
-    def _draft(self, space: Space, contract: Contract, request: BatchRequest, binding: IdempotencyKey | None) -> Batch:
+    def _draft(self, space: Space, contract: Contract, request: BatchRequest) -> Batch:
         now = int(self._clock())
-        total = 0
-        file_id = request.input_file_id
-        try:
-            total = self._input(space, file_id)
-        except NotFound:
-            if binding is None:
-                raise
-            # The key may have made a batch of it while it was there. Without such a batch the store finds no input either.
-            file_id = GONE
+        first = contract.first_status
         return Batch(
             id=self._new_id(ids.BATCH),
             org=space.org,
             contract=space.contract,
             endpoint=request.endpoint,
-            input_file_id=file_id,
+            input_file_id=GONE,
             completion_window=request.completion_window,
             created_at=now,
-            expires_at=now + self._timing.seconds(contract.windows[request.completion_window]),
-            status=Status.VALIDATING,
+            expires_at=self._timing.expires_at(contract, request.completion_window, request.metadata, now),
+            status=first,
+            in_progress_at=now if first is Status.IN_PROGRESS else None,
             metadata=request.metadata,
-            counts=Counts(total=total),
+            execution_preference=request.execution,
+            callback_url=request.callback_url,
+            output_lifetime=request.output_lifetime,
         )
 
-    def _input(self, space: Space, file_id: str) -> int:
+    def _input(self, space: Space, file_id: str) -> File:
         file = self._files.get(space, file_id)
         if file.purpose != INPUT:
             message = f"The input file must have the purpose {INPUT!r}; this one has {file.purpose!r}."
             raise Refused("invalid_request", message, param="input_file_id")
-        return file.requests or 0
+        return file
 
-    def _keep(self, batch: Batch, binding: IdempotencyKey | None) -> Batch:
+    def _made_before(self, batch: Batch, binding: IdempotencyKey, refusal: NotFound | Refused) -> Batch:
+        """Give the batch that the key made while the create was still possible; raise the refusal where there is none."""
         try:
-            return self._store.create(batch, binding)
+            # Of a file that nobody has the store makes no batch; it can only give back one.
+            return self._keep(msgspec.structs.replace(batch, input_file_id=GONE), binding, NO_TERMS)
+        except NotFound:
+            raise refusal from None
+
+    def _keep(self, batch: Batch, binding: IdempotencyKey | None, terms: Terms) -> Batch:
+        try:
+            return self._store.create(batch, binding, terms)
+        except Full as full:
+            raise _too_many(full) from None
         except Conflict:
             message = "This Idempotency-Key made a batch of another request. Use a new key for a new batch."
             raise Refused("idempotency_key_reused", message, param="Idempotency-Key") from None
@@ -156,3 +185,9 @@ def _checked(key: str) -> str:
         message = f"'Idempotency-Key' must have 1 to {KEY_BYTES} bytes."
         raise Refused("invalid_request", message, param="Idempotency-Key")
     return key
+
+
+def _too_many(full: Full) -> Refused:
+    most = full.limit.most if full.limit else "as many as it may"
+    message = f"The organization has {most} unfinished batches, which is its limit. Wait until one has ended."
+    return Refused("limit_exceeded", message, limit=full.limit)

@@ -11,14 +11,15 @@ from itertools import islice
 import msgspec
 
 from shared.core import ids, lifecycle, merge, paths, plan
+from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, NotFound
+from shared.core.fit import Rows, fit
 from shared.core.ids import BatchRef
-from shared.core.merge import Piece, Stored
+from shared.core.merge import Piece, Stored, Unanswered
 from shared.core.records import Batch, Chunk, Cursor, Ending, File, Shard
 from shared.core.window import Timing
 from shared.ports import BatchStore, Blobs, ChunkLog, Clock, Multipart, Shards
 
-RESULT_LIFETIME = 30 * 86400
 COPY_BYTES = 1 << 30  # of one server-side copy; S3 allows 5 GiB
 _PHASES = {"output": "error", "error": "done"}
 
@@ -60,8 +61,12 @@ class Finalizer:
     def _write(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk], until: float) -> Batch:
         while not lifecycle.is_terminal(batch) and batch.cursor.phase != "done" and self._clock() < until:
             pieces = list(merge.pieces(shards, chunks, batch.cursor.phase))
+            limit = CONTRACTS[batch.contract].result_bytes
             try:
-                batch = self._moved(batch, self._step(batch, pieces))
+                if limit is not None and merge.largest(shards, chunks) > limit:
+                    batch = self._moved(batch, self._fit(batch, shards, chunks, limit))
+                else:
+                    batch = self._moved(batch, self._step(batch, pieces))
             except (Conflict, NotFound):
                 # Another invocation may have finished the file, or the batch, under our hands: then its place is where we go on.
                 latest = self._batches.get(batch.ref)
@@ -79,6 +84,26 @@ class Finalizer:
 
         return self._batches.update(batch.ref, change)
 
+    def _fit(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk], limit: int) -> Cursor:
+        """Write both files, which are too large as they are, in one step: the contract keeps them small enough for the memory."""
+        ordered = sorted(chunks, key=lambda chunk: (chunk.shard, chunk.epoch, chunk.seq))
+        rows = (self._blobs.get(chunk.key, etag=chunk.etag) for chunk in ordered)
+        parts = (
+            Rows(row[: chunk.output_bytes], row[chunk.output_bytes :]) for chunk, row in zip(ordered, rows, strict=True)
+        )
+        left = (piece for piece in merge.pieces(shards, chunks, "error") if isinstance(piece, Unanswered))
+        unanswered = (self._rows(batch, piece) for piece in left)
+        fitted = fit(parts, unanswered, limit=limit, lines=batch.counts.total)
+        self._blobs.put(paths.file(batch.org, _file_id(batch, "output")), fitted.output)
+        self._blobs.put(paths.file(batch.org, _file_id(batch, "error")), fitted.error)
+        return Cursor(
+            phase="done",
+            output_bytes=len(fitted.output),
+            error_bytes=len(fitted.error),
+            too_large=fitted.too_large,
+            unbilled=fitted.unbilled,
+        )
+
     def _step(self, batch: Batch, pieces: Sequence[Piece]) -> Cursor:
         cursor = batch.cursor
         size = merge.part_bytes(pieces)
@@ -88,7 +113,7 @@ class Finalizer:
         at_end = not head and after.piece >= len(pieces)
         if cursor.upload_id is None:
             if at_end:
-                if data:
+                if data or _has_both(batch):
                     self._blobs.put(key, data)
                 return _next_phase(cursor, len(data))
             # Saved before the first part: should we die in between, the upload is one that the bucket's lifecycle removes.
@@ -155,12 +180,15 @@ class Finalizer:
             )
             return lifecycle.advance(done, lifecycle.PUBLISH[latest.ending or Ending.FAILED], int(self._clock()))
 
-        return self._batches.finish(batch.ref, change, [file for file in (output, error) if file is not None])
+        files = [file for file in (output, error) if file is not None]
+        until = int(self._clock()) if CONTRACTS[batch.contract].input_ends_with_batch else None
+        return self._batches.finish(batch.ref, change, files, input_until=until)
 
     def _file(self, batch: Batch, phase: str, size: int) -> File | None:
-        if not size:
+        if not size and not _has_both(batch):
             return None
         now = int(self._clock())
+        lifetime = batch.output_lifetime or CONTRACTS[batch.contract].result_lifetime
         return File(
             id=_file_id(batch, phase),
             org=batch.org,
@@ -169,7 +197,7 @@ class Finalizer:
             filename=f"{batch.id}_{phase}.jsonl",
             purpose="batch_output",
             created_at=now,
-            expires_at=now + self._timing.seconds(RESULT_LIFETIME),
+            expires_at=now + self._timing.seconds(lifetime),
             source_batch=batch.id,
         )
 
@@ -177,6 +205,10 @@ class Finalizer:
         """Remove what only the run needed. A chunk that a zombie writes later is read by nobody."""
         self._blobs.delete(paths.plans(ref))
         self._blobs.delete(paths.chunks(ref))
+
+
+def _has_both(batch: Batch) -> bool:
+    return CONTRACTS[batch.contract].both_files and batch.ending is not Ending.FAILED
 
 
 def _file_id(batch: Batch, phase: str) -> str:

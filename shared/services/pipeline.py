@@ -17,7 +17,7 @@ from shared.core.models import Registry
 from shared.core.plan import PlanLine, ShardPlan, ShardSize
 from shared.core.records import Batch, BatchError, Shard, ShardState
 from shared.core.scan import Entry
-from shared.core.window import DRAIN, Timing
+from shared.core.window import DRAIN, Timing, is_overdue
 from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
 from shared.services.fleet import FleetService
 from shared.services.leases import take_back
@@ -31,6 +31,7 @@ ROUNDS = 1000
 class Next(StrEnum):
     """Where an execution goes from here; the choices of the state machine."""
 
+    SCAN = "scan"
     ADMIT = "admit"
     RUN = "run"
     DRAIN = "drain"
@@ -68,7 +69,7 @@ class Pipeline:
 
     def tick(self, batch: Batch) -> int:
         """Give the seconds that a waiting state sleeps before it looks again by itself."""
-        return self._timing.tick(self._clock(), batch.expires_at)
+        return self._timing.tick(self._clock(), batch)
 
     def admit(self, ref: BatchRef) -> Batch:
         """Let a validated batch in, or expire it when its deadline has passed already."""
@@ -77,7 +78,7 @@ class Pipeline:
         def change(batch: Batch) -> Batch:
             if batch.ending is not None or lifecycle.is_terminal(batch):
                 return batch
-            return lifecycle.advance(batch, Event.EXPIRE if now >= batch.expires_at else Event.ADMIT, now)
+            return lifecycle.advance(batch, Event.EXPIRE if is_overdue(batch, now) else Event.ADMIT, now)
 
         return self._batches.update(ref, change)
 
@@ -208,7 +209,7 @@ class Pipeline:
         self._workflow.start(latest.ref, latest.generation)
 
     def _is_over(self, batch: Batch, left: list[Shard]) -> bool:
-        return not left or batch.ending is not None or self._clock() >= batch.expires_at
+        return not left or batch.ending is not None or is_overdue(batch, self._clock())
 
 
 def _shard_plan(batch: Batch, lines: list[PlanLine]) -> ShardPlan:

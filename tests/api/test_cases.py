@@ -35,7 +35,9 @@ def test_the_case_uploads_and_creates_as_expected(world: World, folder: Path) ->
     case = load(folder)
     file = (case["filename"], (folder / "input.jsonl").read_bytes())
 
-    upload = world.http().post("files", data={"purpose": "batch"}, files={"file": file})
+    http = world.http(contract=case["contract"])
+
+    upload = http.post("files", data={"purpose": "batch"}, files={"file": file})
     assert_as_expected(case["expect"]["upload"], upload)
     if "create" not in case["expect"]:
         return
@@ -45,5 +47,5 @@ def test_the_case_uploads_and_creates_as_expected(world: World, folder: Path) ->
     for name in case.get("omit", []):
         del body[name]
     key = case.get("idempotency_key", folder.name)
-    create = world.http().post("batches", json=body, headers={} if key is None else {"idempotency-key": key})
+    create = http.post("batches", json=body, headers={} if key is None else {"idempotency-key": key})
     assert_as_expected(case["expect"]["create"], create)

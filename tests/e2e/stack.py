@@ -16,6 +16,8 @@ import httpx
 from openai import OpenAI
 from openai.types import Batch
 
+from local.options import DEFAULT_MOUNT, MOUNTS
+
 ENDED = {"completed", "failed", "expired", "cancelled"}
 START_SECONDS = 120.0
 END_SECONDS = 200.0
@@ -29,9 +31,9 @@ class LocalStack:
         self.state = state
         self.process = process
 
-    def client(self, key: str = "sk-local") -> OpenAI:
-        """Give the official SDK, told nothing but base URL and key."""
-        return OpenAI(base_url=f"http://127.0.0.1:{self.port}/v1", api_key=key)
+    def client(self, key: str = "sk-local", contract: str = DEFAULT_MOUNT) -> OpenAI:
+        """Give the official SDK, told nothing but the base URL of a contract's mount and the key."""
+        return OpenAI(base_url=f"http://127.0.0.1:{self.port}{MOUNTS[contract]}", api_key=key)
 
     def workers(self) -> list[int]:
         """Give the process ids of the workers."""

@@ -28,7 +28,7 @@ def test_a_case_ends_as_it_says(stack: LocalStack, folder: Path) -> None:
     """The upload, the create and the batch end as the case says."""
     case = _read(folder)
     expect = case["expect"]
-    with stack.client() as client:
+    with stack.client(contract=case["contract"]) as client:
         http = httpx.Client(base_url=str(client.base_url), headers=client.auth_headers, timeout=60)
         with http:
             file = (case["filename"], (folder / "input.jsonl").read_bytes())

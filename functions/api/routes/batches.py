@@ -21,40 +21,53 @@ def add(routes: APIRouter, contract: Contract, batches: Batches, gate: Gate) -> 
     """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
+    creator = Annotated[Caller, Depends(gate.creator)]
 
     @routes.post("/batches", openapi_extra={"requestBody": _request_body(contract)})
     def create_batch(
-        caller: writer,
+        caller: creator,
         body: Annotated[dict[str, Any], Depends(json_object)],
         idempotency_key: Annotated[str | None, Header()] = None,
     ) -> BatchObject:
         """Create a batch from an uploaded file."""
         # Servers hand headers over as Latin-1; its length is counted in the bytes that were sent.
         key = None if idempotency_key is None else idempotency_key.encode("latin-1").decode(errors="backslashreplace")
-        return BatchObject.of(batches.create(caller.space(contract), contract, body, key))
+        return BatchObject.of(batches.create(caller.space(contract), contract, body, key), contract)
 
     @routes.get("/batches")
     def list_batches(caller: reader, after: str | None = None, limit: str | None = None) -> BatchList:
         """List batches, newest first."""
-        return BatchList.of(batches.page(caller.space(contract), after=after, limit=LIMIT.read(limit)))
+        page = batches.page(caller.space(contract), after=after, limit=LIMIT.read(limit))
+        return BatchList.of(page, contract)
 
     @routes.get("/batches/{batch_id}")
     def get_batch(caller: reader, batch_id: str) -> BatchObject:
         """Show one batch."""
-        return BatchObject.of(batches.get(BatchRef(*caller.space(contract), batch_id)))
+        return BatchObject.of(batches.get(BatchRef(*caller.space(contract), batch_id)), contract)
 
     @routes.post("/batches/{batch_id}/cancel")
     def cancel_batch(caller: writer, batch_id: str) -> BatchObject:
         """Cancel a batch; what is finished is still delivered."""
-        return BatchObject.of(batches.cancel(BatchRef(*caller.space(contract), batch_id)))
+        return BatchObject.of(batches.cancel(BatchRef(*caller.space(contract), batch_id)), contract)
+
+
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "callback_url": {"type": "string", "format": "uri"},
+    "execution": {"type": "string", "enum": list(batch_request.EXECUTIONS)},
+    "output_expires_after": {
+        "type": "object",
+        "properties": {"anchor": {"type": "string", "enum": ["created_at"]}, "seconds": {"type": "integer"}},
+    },
+}
 
 
 def _request_body(contract: Contract) -> dict[str, Any]:
-    properties = {
+    properties: dict[str, Any] = {
         "input_file_id": {"type": "string"},
         "endpoint": {"type": "string", "enum": list(contract.endpoints)},
         "completion_window": {"type": "string", "enum": list(contract.windows)},
-        "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+        "metadata": {"type": "object"},
+        **{name: _OPTIONS[name] for name in sorted(contract.options)},
     }
-    schema = {"type": "object", "required": list(batch_request.REQUIRED), "properties": properties}
+    schema = {"type": "object", "required": batch_request.required(contract), "properties": properties}
     return {"required": True, "content": {"application/json": {"schema": schema}}}

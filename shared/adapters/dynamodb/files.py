@@ -89,24 +89,29 @@ class DynamoFiles:
         return stored.read(self._dynamo, self._table, space)
 
 
-def hold(table: str, file: Key, batch: str) -> "TransactWriteItemTypeDef":
-    """Give the write by which a batch holds a file; its condition fails when the file is gone."""
-    return _change(table, file, "ADD held_by :batch, #version :one", batch)
+def hold(table: str, file: Key, batch: str, until: int | None) -> "TransactWriteItemTypeDef":
+    """Give the write by which a batch holds a file, which expires at `until` if that is said; its condition fails when the file is gone."""
+    return _change(table, file, "ADD held_by :batch, #version :one", batch, until)
 
 
-def let_go(table: str, file: Key, batch: str) -> "TransactWriteItemTypeDef":
+def let_go(table: str, file: Key, batch: str, until: int | None) -> "TransactWriteItemTypeDef":
     """Give the write by which a batch lets a file go; its condition fails when the file is gone."""
-    return _change(table, file, "ADD #version :one DELETE held_by :batch", batch)
+    return _change(table, file, "ADD #version :one DELETE held_by :batch", batch, until)
 
 
-def _change(table: str, file: Key, expression: str, batch: str) -> "TransactWriteItemTypeDef":
+def _change(table: str, file: Key, expression: str, batch: str, until: int | None) -> "TransactWriteItemTypeDef":
+    expiry = {} if until is None else {"expires_at": until, **tables.due(until)}
+    if expiry:
+        expression += " SET " + ", ".join(f"#{name} = :{name}" for name in expiry)
     return {
         "Update": {
             "TableName": table,
             "Key": file.encode(),
             "UpdateExpression": expression,
             "ConditionExpression": f"attribute_exists({PARTITION})",
-            "ExpressionAttributeNames": {"#version": VERSION},
-            "ExpressionAttributeValues": items.encode({":batch": {batch}, ":one": 1}),
+            "ExpressionAttributeNames": {"#version": VERSION} | {f"#{name}": name for name in expiry},
+            "ExpressionAttributeValues": items.encode(
+                {":batch": {batch}, ":one": 1} | {f":{name}": value for name, value in expiry.items()}
+            ),
         }
     }

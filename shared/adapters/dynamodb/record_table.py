@@ -28,11 +28,12 @@ ABSENT = f"attribute_not_exists({PARTITION})"
 
 
 class Kind(NamedTuple, Generic[R]):
-    """How records of one type are kept: their key, and the attributes that an item has besides or instead of its fields."""
+    """How records of one type are kept: their key, the attributes that an item has besides or instead of its fields, and the fields of an item."""
 
     type: type[R]
     key: Callable[[R], Key]
     besides: Callable[[R], Mapping[str, Any]] = lambda _: {}
+    fields: Callable[[Item], Item] = lambda item: item
 
 
 class RecordTable(Generic[R]):
@@ -57,7 +58,7 @@ class RecordTable(Generic[R]):
 
     def record(self, item: Item) -> R:
         """Make the record of an item."""
-        return items.record(item, self._kind.type)
+        return items.record(self._kind.fields(item), self._kind.type)
 
     def item(self, record: R, version: int = 0) -> Item:
         """Give a record's item at a version."""

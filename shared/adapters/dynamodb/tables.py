@@ -10,6 +10,7 @@ removes the bytes as well.
               <org>/<contract>/stored   stored                                   how much is stored there
     batches   <org>/<contract>          <batch id>                               a batch
               <org>                     key#<sha256 of the key>                  an idempotency key
+              <org>                     open                                     the ids of its unfinished batches
     shards    <org>/<contract>/<batch>  S#<index>                                a shard
                                         C#<shard>#<epoch>#<number>               a committed chunk
     models    <revision>                workers                                  the workers of a revision

@@ -8,11 +8,11 @@ import msgspec
 
 from shared.adapters.memory.files import MemoryFiles
 from shared.adapters.memory.rows import Rows
-from shared.core.errors import Conflict
+from shared.core.errors import OPEN_BATCHES, Conflict, Full, Limit
 from shared.core.ids import BatchRef, Space
 from shared.core.lifecycle import is_terminal
 from shared.core.records import Batch, File
-from shared.ports import IdempotencyKey
+from shared.ports import NO_TERMS, IdempotencyKey, Terms
 
 
 class MemoryBatches:
@@ -24,8 +24,8 @@ class MemoryBatches:
         self._batches: Rows[BatchRef, Batch] = Rows(Batch)
         self._bound: dict[tuple[str, str], tuple[str, BatchRef]] = {}
 
-    def create(self, batch: Batch, key: IdempotencyKey | None) -> Batch:
-        """Keep a new batch, hold its input and bind the key; a bound key gives its batch, or Conflict; NotFound without the input."""
+    def create(self, batch: Batch, key: IdempotencyKey | None, terms: Terms = NO_TERMS) -> Batch:
+        """Keep a new batch, hold its input and bind the key; a bound key gives its batch, or Conflict; NotFound without the input; Full."""
         with self._lock:
             bound = None if key is None else self._bound.get((batch.org, key.key))
             if bound is not None and key is not None:
@@ -35,11 +35,20 @@ class MemoryBatches:
             made = self._batches.find(batch.ref)
             if made is not None:
                 return made
-            self._files.hold(batch.space, batch.input_file_id, batch.id)
+            self._files.get(batch.space, batch.input_file_id)
+            self._check_slots(batch, terms)
+            self._files.hold(batch.space, batch.input_file_id, batch.id, terms.input_until)
             self._batches[batch.ref] = batch
             if key is not None:
                 self._bound[batch.org, key.key] = (key.request_hash, batch.ref)
             return self._batches.get(batch.ref)
+
+    def _check_slots(self, batch: Batch, terms: Terms) -> None:
+        unfinished = [ref.space for ref in self.open() if ref.org == batch.org]
+        slots = ((terms.account_most, len(unfinished)), (terms.space_most, unfinished.count(batch.space)))
+        for most, used in slots:
+            if most is not None and used >= most:
+                raise Full(f"{batch.org} has {used} unfinished batches", Limit(OPEN_BATCHES, most, used))
 
     def get(self, ref: BatchRef) -> Batch:
         """Give the record; NotFound."""
@@ -56,13 +65,15 @@ class MemoryBatches:
             self._batches[ref] = msgspec.structs.replace(new, version=old.version + 1)
             return self._batches.get(ref)
 
-    def finish(self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File]) -> Batch:
+    def finish(
+        self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File], *, input_until: int | None = None
+    ) -> Batch:
         """Apply the change that ends the batch, keep its result files and let its input go."""
         with self._lock:
             before = self._batches.get(ref)
             after = self.update(ref, change)
             if after.version != before.version:
-                self._files.let_go(after.space, after.input_file_id, after.id)
+                self._files.let_go(after.space, after.input_file_id, after.id, input_until)
                 for file in files:
                     self._files.keep(file)
             return after

@@ -65,15 +65,15 @@ class MemoryFiles:
         behind = (file for file in files if after is None or (file.id < after if newest_first else file.id > after))
         return list(islice(behind, limit))
 
-    def hold(self, space: Space, file_id: str, batch: str) -> None:
-        """Let a batch hold the file; NotFound."""
-        self.update(space, file_id, lambda file: _held(file, {*file.held_by, batch}))
+    def hold(self, space: Space, file_id: str, batch: str, until: int | None) -> None:
+        """Let a batch hold the file, which expires at `until` if that is said; NotFound."""
+        self.update(space, file_id, lambda file: _held(file, {*file.held_by, batch}, until))
 
-    def let_go(self, space: Space, file_id: str, batch: str) -> None:
+    def let_go(self, space: Space, file_id: str, batch: str, until: int | None) -> None:
         """Let a batch hold the file no longer, if it is there."""
         with self._lock:
             if (space, file_id) in self._files:
-                self.update(space, file_id, lambda file: _held(file, {*file.held_by} - {batch}))
+                self.update(space, file_id, lambda file: _held(file, {*file.held_by} - {batch}, until))
 
     def keep(self, file: File) -> None:
         """Keep a record, whatever is there."""
@@ -93,5 +93,6 @@ class MemoryFiles:
             return [file for file in self._files.where(lambda _: True) if (file.expires_at or before) < before]
 
 
-def _held(file: File, batches: set[str]) -> File:
-    return msgspec.structs.replace(file, held_by=tuple(sorted(batches)))
+def _held(file: File, batches: set[str], until: int | None) -> File:
+    expires_at = file.expires_at if until is None else until
+    return msgspec.structs.replace(file, held_by=tuple(sorted(batches)), expires_at=expires_at)

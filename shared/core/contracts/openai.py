@@ -1,11 +1,14 @@
 """The `openai` contract: the OpenAI Files and Batches reference, widened where that loses nothing."""
 
-from shared.core.contract import Contract
+from shared.core.contract import HOUR, Contract
 
-OPENAI = Contract(
+CONTRACT = Contract(
     name="openai",
     endpoints=("/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/v1/responses"),
-    windows={"24h": 24 * 3600, "72h": 72 * 3600},
+    windows={"24h": 24 * HOUR, "72h": 72 * HOUR},
+    options=frozenset({"callback_url", "execution", "output_expires_after"}),
     file_bytes=5 * 10**9,
     file_requests=1_000_000,
+    adapters=None,
+    extras=("slackwater",),
 )

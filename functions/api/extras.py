@@ -1,0 +1,69 @@
+"""What the batch objects of some contracts show besides the common fields; a contract names what it wants (`Contract.extras`)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from shared.core.contract import Contract
+from shared.core.lifecycle import is_terminal
+from shared.core.records import Batch, Prices, Status
+
+UNIT = "microusd_per_million_tokens"
+
+
+def of(batch: Batch, contract: Contract) -> dict[str, Any]:
+    """Give the fields that the contract wants."""
+    shown: dict[str, Any] = {}
+    for name in contract.extras:
+        shown |= _EXTRAS[name](batch)
+    return shown
+
+
+def pricing(prices: Prices) -> dict[str, str]:
+    """Show prices: integers, as decimal strings."""
+    return {
+        "unit": UNIT,
+        "input": str(prices.input),
+        "cached_input": str(prices.cached_input),
+        "output": str(prices.output),
+    }
+
+
+def _slackwater(batch: Batch) -> dict[str, Any]:
+    return {"slackwater": None if is_terminal(batch) else _waiting(batch)}
+
+
+def _waiting(batch: Batch) -> dict[str, Any]:
+    if batch.status is Status.IN_PROGRESS:
+        answered = batch.counts.completed + batch.counts.failed
+        return {"reason": "running" if answered else "waiting_for_gpu", "since": batch.in_progress_at}
+    since = {Status.FINALIZING: batch.finalizing_at, Status.CANCELLING: batch.cancelling_at}
+    return {"reason": batch.status, "since": since.get(batch.status, batch.created_at)}
+
+
+def _gridline(_: Batch) -> dict[str, Any]:
+    return {"gridline": {"reason": None}}
+
+
+def _pricing(batch: Batch) -> dict[str, Any]:
+    return {
+        "model_config_id": batch.revision,
+        "billing": "gpu_time" if batch.private else "catalog",
+        "pricing": None if batch.private else pricing(batch.prices),
+    }
+
+
+def _execution(batch: Batch) -> dict[str, Any]:
+    return {
+        "execution_preference": batch.execution_preference,
+        "execution": batch.execution,
+        "fallback_from_provider": batch.fallback_from_provider,
+        "client_model": batch.model,
+    }
+
+
+_EXTRAS: dict[str, Callable[[Batch], dict[str, Any]]] = {
+    "slackwater": _slackwater,
+    "gridline": _gridline,
+    "pricing": _pricing,
+    "execution": _execution,
+}
