@@ -17,7 +17,7 @@ $(LIGHT): requirements-dev.txt pyproject.toml
 	@echo "making $(VENV) (a minute or two)"
 	@$(PYTHON) -m venv $(VENV) || { echo "could not make $(VENV); on Debian and Ubuntu: apt install python3-venv"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt || { echo "could not install the packages: is there a network, and does pip reach a package index?"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --config-settings editable_mode=compat -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>$(VENV)/install.log || { cat $(VENV)/install.log; exit 1; }
 	@touch $@
 
 setup: $(LIGHT) ## Make the whole environment: ours, the engine's, and the chat model
