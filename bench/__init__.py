@@ -1,0 +1,1 @@
+"""Benchmarks: each prints a table of what was measured beside what is to be reached."""

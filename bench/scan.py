@@ -1,0 +1,123 @@
+"""The scan of an input file, against a bare msgspec decode of the same bytes.
+
+    python -m bench.scan [--lines 50000] [--bytes 207000000] [--rounds 7]
+
+The file is made up in memory from a fixed seed: chats of English text, a fifth of them with escapes and other scripts. Both run over it in turn, round
+after round, and the seconds are the processor's, so that a busy machine is busy for both; the table shows medians. The decode gets its lines cut already:
+finding them is the scan's work. The peak of memory is measured in a run of its own, since tracing slows Python down; it counts all that the scan allocates.
+"""
+
+import argparse
+import json
+import random
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from shared.core.request_line import Limits
+from shared.core.scan import Scanner
+
+PIECE = 1 << 20  # as an upload comes in
+TIME_GOAL = 3.0  # times the decode
+MEMORY_GOAL = 150 << 20
+
+_ENGLISH = (
+    "the of and to in a is that for it as was with be by on not he this are or his from at which but have an had they you were their one all we can "
+    "summarize contract invoice customer quarterly report shipment tolerance laboratory harbour current estuary battery reactor patient trial cohort"
+)
+_OTHER_SHARE = 0.2
+_OTHER = "été größer naïve данные 東京都 😀"
+
+
+def main() -> None:
+    """Run the benchmark and print its table."""
+    parser = argparse.ArgumentParser(prog="python -m bench.scan", description="The scan against a bare decode.")
+    parser.add_argument("--lines", type=int, default=50_000)
+    parser.add_argument("--bytes", type=int, default=207_000_000)
+    parser.add_argument("--rounds", type=int, default=7)
+    args = parser.parse_args()
+    content = b"".join(request_lines(args.lines, args.bytes))
+    lines = content.split(b"\n")[:-1]
+    decodes, scans = interleaved(args.rounds, lambda: decode(lines), lambda: scan(content))
+    print_table(args.lines, len(content), decodes, scans, peak(lambda: scan(content)))
+
+
+def request_lines(lines: int, total: int) -> Iterator[bytes]:
+    """Make request lines of about `total` bytes together, the same ones each time."""
+    rng = random.Random(7)  # noqa: S311 - a benchmark's text, nothing secret
+    for index in range(lines):
+        size = max(0, int(total / lines * rng.uniform(0.5, 1.5)) - 260)
+        turns = rng.randint(1, 5)
+        messages = [{"role": "system", "content": "You are a careful assistant."}]
+        for turn in range(turns):
+            role = "assistant" if turn % 2 else "user"
+            messages.append({"role": role, "content": _text(rng, size // turns)})
+        body = {"model": "some-model", "messages": messages, "max_tokens": 256, "temperature": 0.7}
+        line = {"custom_id": f"request-{index}", "method": "POST", "url": "/v1/chat/completions", "body": body}
+        yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(rng: random.Random, size: int) -> str:
+    words = _ENGLISH.split()
+    if rng.random() < _OTHER_SHARE:
+        words += _OTHER.split()
+    text = " ".join(rng.choices([*words, *words, "\n", '"so"'], k=size // 5))
+    return text.encode()[:size].decode(errors="ignore")
+
+
+def decode(lines: list[bytes]) -> None:
+    """Do what no scan can do without."""
+    for line in lines:
+        msgspec.json.decode(line)
+
+
+def scan(content: bytes) -> None:
+    """Scan the bytes as they would come in."""
+    scanner = Scanner(Limits())
+    for start in range(0, len(content), PIECE):
+        for _ in scanner.feed(content[start : start + PIECE]):
+            pass
+    for _ in scanner.finish():
+        pass
+
+
+def interleaved(rounds: int, *runs: Callable[[], None]) -> list[list[float]]:
+    """Time each run in turn, `rounds` times; give the processor seconds of each."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, times in zip(runs, seconds, strict=True):
+            start = time.process_time()
+            run()
+            times.append(time.process_time() - start)
+    return seconds
+
+
+def peak(run: Callable[[], None]) -> int:
+    """Give the most bytes that the run had allocated at a time."""
+    tracemalloc.start()
+    run()
+    size = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return size
+
+
+def print_table(lines: int, size: int, decodes: list[float], scans: list[float], memory: int) -> None:
+    """Print medians, their ratio and the peak of memory, beside the goals."""
+    base, ours = statistics.median(decodes), statistics.median(scans)
+    table = Table(title=f"{lines:,} lines, {size / 1e6:.0f} MB")
+    for name in ("", "measured", "goal"):
+        table.add_column(name, justify="left" if not name else "right")
+    table.add_row("msgspec decode", f"{base:.3f} s", "")
+    table.add_row("scan", f"{ours:.3f} s", "")
+    table.add_row("ratio", f"{ours / base:.2f}", f"≤ {TIME_GOAL:.1f}")
+    table.add_row("peak memory", f"{memory / 2**20:.1f} MiB", f"≤ {MEMORY_GOAL >> 20} MiB")
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()
