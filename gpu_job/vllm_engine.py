@@ -52,6 +52,7 @@ def command(
         "--enable-prompt-tokens-details",  # so that cached tokens are told
         "--no-enable-log-requests",
         "--no-enable-log-outputs",
+        "--no-log-error-stack",
         *engine_args(model_path, cpu=cpu, extra_args=extra_args),
     ]
 
@@ -74,7 +75,7 @@ def environment(*, cpu: bool, state: Path) -> dict[str, str]:
         "DO_NOT_TRACK": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CACHE_ROOT": str(state / "vllm"),
-        "VLLM_DEBUG_LOG_API_SERVER_RESPONSE": "0",
+        "VLLM_DEBUG_LOG_API_SERVER_RESPONSE": "false",
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(_KEEP_ALIVE_SECONDS),
         "VLLM_LOGGING_LEVEL": "INFO",
     }
