@@ -38,7 +38,7 @@ class Access(NamedTuple):
         queries: The indexes that it looks into.
         gets: The objects that it reads, as patterns of keys.
         puts: The objects that it writes; where it does so in parts it also reads them, to see whether they are whole.
-        deletes: The objects that it removes.
+        deletes: The objects that it removes, and the uploads that it gives up.
         starts: Whether it starts executions.
         looks: Whether it looks whether executions run.
         resumes: Whether it wakes a state that waits.
@@ -105,7 +105,6 @@ REACTIONS: Mapping[str, Access] = {
         writes=(BATCHES, FILES),
         erases=(FILES,),
         queries=(OPEN, DUE),
-        puts=(CONTENT,),
         deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
         starts=True,
         looks=True,
@@ -124,7 +123,7 @@ ERASE_ITEMS = ("dynamodb:DeleteItem",)
 QUERY = ("dynamodb:Query",)
 GET = ("s3:GetObject",)
 PUT = ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts")
-DELETE = ("s3:DeleteObject",)
+DELETE = ("s3:DeleteObject", "s3:AbortMultipartUpload")
 DECRYPT = ("kms:Decrypt", "kms:DescribeKey")
 ENCRYPT = ("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEncryptTo")
 

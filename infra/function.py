@@ -26,6 +26,7 @@ RUNTIME = lambda_.Runtime.PYTHON_3_13
 MODELS_FILE = "/var/task/models.json"
 
 LOCKED_FOR = "AWS supports Python 3.13 into 2029, and the dependencies are locked for it; both move together."
+PUBLISHED = "Whoever wants a snapshot calls an alias of the published version."
 TRACES = "X-Ray takes traces under no resource but `*`."
 
 
@@ -84,4 +85,5 @@ def function(
         dead_letter_queue=dead_letters,
     )
     acknowledge(made, "AwsSolutions-L1", LOCKED_FOR)
+    acknowledge(made, "@aws-cdk/aws-lambda:snapStartRequirePublish", PUBLISHED)
     return made

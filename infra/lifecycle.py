@@ -25,10 +25,16 @@ ASL = Path(__file__).parent / "lifecycle.asl.json"
 
 SHORT = Size(seconds=60, memory=512)
 LONG = Size(seconds=900, memory=1769)
-SIZES = {"scan": LONG, "validate": LONG, "plan": LONG, "finalize": LONG}
-"""What reads or writes whole files; everything else is a few calls."""
-
 SWEEP_MINUTES = 5
+SIZES = {
+    "scan": LONG,
+    "validate": LONG,
+    "plan": LONG,
+    "finalize": LONG,
+    "sweep": Size(seconds=60 * SWEEP_MINUTES, memory=512),
+}
+"""What reads or writes whole files, and what goes over all batches; everything else is a few calls."""
+
 UNDELIVERED_DAYS = 14
 
 

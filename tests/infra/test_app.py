@@ -25,6 +25,33 @@ def test_cdk_nag_has_nothing_to_say(synthesis: Synthesis) -> None:
     assert [] == json.loads((synthesis.folder / "validation-report.json").read_bytes())["pluginReports"]
 
 
+def test_cdk_warns_of_nothing(synthesis: Synthesis) -> None:
+    """What it would say of SnapStart is looked after."""
+    metadata = json.loads((synthesis.folder / "slackwater.metadata.json").read_bytes())
+    said = [
+        entry["data"]
+        for entries in metadata.values()
+        for entry in entries
+        if entry["type"].endswith((":warning", ":error"))
+    ]
+    assert [] == said
+
+
+def test_every_finding_that_is_acknowledged_has_its_reason(synthesis: Synthesis) -> None:
+    """Of ours, a sentence; and one that says something of its own."""
+    metadata = json.loads((synthesis.folder / "slackwater.metadata.json").read_bytes())
+    reasons = {
+        (finding, reason)
+        for entries in metadata.values()
+        for entry in entries
+        if entry["type"] == "aws:cdk:acknowledged-rules"
+        for finding, reason in entry["data"].items()
+        if "AwsSolutions" in finding
+    }
+    assert reasons
+    assert set() == {(finding, reason) for finding, reason in reasons if len(reason) < 40 or not reason.endswith(".")}
+
+
 def test_a_finding_of_cdk_nag_stops_the_synthesis(tmp_path: Path) -> None:
     """The plugin is there: a bucket that anybody may read in clear fails."""
     program = (

@@ -10,7 +10,8 @@ from infra.bundle import PYTHON
 from shared.settings import ApiSettings, TaskSettings
 from tests.infra.template import Template
 
-TASKS = [*STATES, *REACTIONS]
+TASKS = [*STATES, *REACTIONS, "scan"]
+CALLED_BY_EVENTS = [*REACTIONS, "scan"]
 MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:slackwater"
 QUEUE = "arn:aws:batch:eu-west-1:123456789012:job-queue/slackwater"
 
@@ -25,6 +26,7 @@ def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
         models_file="/var/task/models.json",
         region="eu-west-1",
         state_machine_arn=MACHINE,
+        scan_function="slackwater-scan",
     )
     assert expected == ApiSettings.from_env(environment)
 
@@ -40,6 +42,7 @@ def test_a_task_reads_back_what_the_stack_wrote(template: Template, task: str) -
         models_file="/var/task/models.json",
         region="eu-west-1",
         state_machine_arn=MACHINE,
+        scan_function="slackwater-scan",
         job_queue=QUEUE,
         job_definition="slackwater",
     )
@@ -70,8 +73,8 @@ def test_all_lambdas_are_traced(template: Template) -> None:
 def test_what_goes_over_whole_files_has_the_time_and_the_memory(template: Template, task: str) -> None:
     """Everything else is a few calls."""
     properties = template.function(f"functions.tasks.{task}")
-    expected = (900, 1769) if task in {"validate", "plan", "finalize"} else (60, 512)
-    assert expected == (properties["Timeout"], properties["MemorySize"])
+    expected = {"sweep": (300, 512)} | dict.fromkeys(("scan", "validate", "plan", "finalize"), (900, 1769))
+    assert expected.get(task, (60, 512)) == (properties["Timeout"], properties["MemorySize"])
 
 
 def test_the_api_starts_from_a_snapshot(template: Template) -> None:
@@ -102,8 +105,15 @@ def test_the_access_log_holds_nothing_of_a_request_s_content(template: Template)
     assert not [name for name in LOGGED if name.startswith(("authorizer", "querystring", "request.", "header"))]
 
 
-@pytest.mark.parametrize("task", REACTIONS)
+def test_the_scan_has_the_name_by_which_it_is_asked(template: Template) -> None:
+    """The API and the Lambda itself know it by its settings."""
+    properties = template.function("functions.tasks.scan")
+    asked = properties["Environment"]["Variables"]["SLACKWATER_SCAN_FUNCTION"]
+    assert asked == properties["FunctionName"]
+
+
+@pytest.mark.parametrize("task", CALLED_BY_EVENTS)
 def test_an_event_that_fails_for_good_is_kept(template: Template, task: str) -> None:
-    """A Lambda that EventBridge calls gets what it failed on three times into a queue."""
+    """A Lambda that nobody waits for gets what it failed on three times into a queue."""
     (queue,) = template.of_type("AWS::SQS::Queue")
     assert {"TargetArn": f"{queue}.Arn"} == template.function(f"functions.tasks.{task}")["DeadLetterConfig"]
