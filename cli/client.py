@@ -4,7 +4,7 @@ The key goes to the base URL's origin alone: a redirect of a file's content to a
 else that redirects is not Slackwater.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +13,9 @@ import httpx
 import msgspec
 
 from cli.errors import AnswerError, CliError, ForeignError, NoAnswerError, RefusedError, UnreachableError
-from cli.retry import ONCE, UPLOAD, Backoff, Patience, Trouble, retry_after
+from cli.retry import ONCE, PART, UPLOAD, Backoff, Patience, Trouble, retry_after
 from cli.target import BASE_URL_VARIABLE, Target
-from cli.wire import Batch, ErrorEnvelope, File, Page
+from cli.wire import Batch, ErrorEnvelope, File, Page, Part, PartUrls, Upload
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
@@ -25,6 +25,7 @@ PAGE_LIMIT = 100  # the longest page that the API gives
 UNAUTHORIZED = 401
 TOO_LARGE = 413
 RANGE_OUTSIDE = 416
+NO_URLS = frozenset({400, 404, 405})
 
 T = TypeVar("T")
 
@@ -91,6 +92,53 @@ class Client:
                 )
 
         return self._decode(self._exchange(send, self.backoff(UPLOAD)), File)
+
+    @property
+    def base_url(self) -> str:
+        """The server."""
+        return self._target.base_url
+
+    def create_upload(self, filename: str, size: int) -> Upload:
+        """Begin an upload in parts."""
+        body = {"filename": filename, "purpose": "batch", "bytes": size, "mime_type": "application/jsonl"}
+        return self._decode(self._post("/uploads", body, {}), Upload)
+
+    def get_upload(self, upload_id: str) -> Upload:
+        """Read an upload."""
+        return self._decode(self._get(f"/uploads/{upload_id}"), Upload)
+
+    def part_urls(self, upload_id: str, numbers: Sequence[int], part_bytes: int) -> dict[int, str]:
+        """Ask for URLs that take parts straight to the store; none where the server gives none."""
+        body = {"part_numbers": list(numbers), "part_bytes": part_bytes}
+        try:
+            found = self._decode(self._post(f"/uploads/{upload_id}/urls", body, {}), PartUrls)
+        except RefusedError as error:
+            if error.status in NO_URLS:
+                return {}
+            raise
+        return {one.part_number: one.url for one in found.data}
+
+    def put_part(self, url: str, data: bytes) -> str:
+        """Send a part to a signed URL, without the key; gives its ETag. Again, it is the same part."""
+
+        def send() -> httpx.Response:
+            request = self._http.build_request("PUT", url, content=data)
+            request.headers.pop("Authorization", None)
+            return self._http.send(request)
+
+        return self._exchange(send, self.backoff(PART)).headers["etag"]
+
+    def add_part(self, upload_id: str, data: bytes) -> str:
+        """Send a part through the API; gives its id. One whose answer was lost is there in vain."""
+        files = {"data": ("part", data, "application/octet-stream")}
+        url = self._url(f"/uploads/{upload_id}/parts")
+        return self._decode(self._exchange(lambda: self._http.post(url, files=files), self.backoff(PART)), Part).id
+
+    def complete_upload(self, upload_id: str, body: Mapping[str, Any]) -> Upload:
+        """Make the file of the parts; again, it is the same file."""
+        url, patient = self._url(f"/uploads/{upload_id}/complete"), httpx.Timeout(SCAN_TIMEOUT, connect=CONNECT_TIMEOUT)
+        answer = self._exchange(lambda: self._http.post(url, json=body, timeout=patient), self.backoff(PART))
+        return self._decode(answer, Upload)
 
     def create_batch(self, body: Mapping[str, Any], idempotency_key: str) -> Batch:
         """Create a batch; under one key there is one, however often an answer was lost."""

@@ -45,6 +45,7 @@ class Patience:
 
 ONCE = Patience(seconds=15, unreachable=False, unsure=True)
 UPLOAD = Patience(seconds=15, unreachable=False, unsure=False)
+PART = Patience(seconds=60, unreachable=True, unsure=True)
 DOWNLOAD = Patience(seconds=60, unreachable=True, unsure=True)
 POLL = Patience(seconds=600, unreachable=True, unsure=True)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from cli.client import Client
 from cli.screen import Screen
+from cli.upload import upload
 from cli.wire import Batch
 
 
@@ -42,7 +43,7 @@ def submit(
     idempotency_key: str,
 ) -> Batch:
     """Upload the file and create a batch of it; raises CliError."""
-    file = client.upload(path)
+    file = upload(client, screen, path)
     screen.note(f"uploaded {path.name} ({file.bytes} bytes) as {file.id}")
     body = {"input_file_id": file.id, "endpoint": endpoint, "completion_window": window}
     return client.create_batch(body | ({"metadata": metadata} if metadata else {}), idempotency_key)

@@ -11,6 +11,7 @@ import msgspec
 ID_PATTERN = r"\A[A-Za-z0-9][A-Za-z0-9_.-]{0,199}\Z"
 COMPLETED = "completed"
 CANCELLED = "cancelled"
+PENDING = "pending"
 ENDED = frozenset({COMPLETED, "failed", "expired", CANCELLED})
 
 Id = Annotated[str, msgspec.Meta(pattern=ID_PATTERN)]
@@ -106,6 +107,33 @@ class File(msgspec.Struct, frozen=True):
 
     id: Id
     bytes: int
+
+
+class Upload(msgspec.Struct, frozen=True):
+    """The upload object; `file` is what it became."""
+
+    id: Id
+    status: str
+    file: File | None = None
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of an upload."""
+
+    id: Id
+
+
+class PartUrl(msgspec.Struct, frozen=True):
+    """Where a part goes."""
+
+    part_number: int
+    url: str
+
+
+class PartUrls(msgspec.Struct, frozen=True):
+    """Where parts go."""
+
+    data: list[PartUrl]
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from functions.tasks import (
     plan,
     reconcile,
     run,
+    scan,
     sweep,
     validate,
 )
@@ -49,7 +50,7 @@ DEFINITION = "slackwater-worker"
 ACCOUNT = "123456789012"
 STATE_MACHINE = "slackwater-lifecycle"
 KEYS = {"sk-local": "org-local", "sk-limited": "org-limited"}
-SCOPES = ("batch:write", "batch:read")
+SCOPES = ("batch:write", "batch:read", "inference:write", "requests:read", "routing:write", "read")
 ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE}"
 
 ASL = ROOT / "infra" / "lifecycle.asl.json"
@@ -67,6 +68,9 @@ STATES: dict[str, Handler] = {
 }
 
 
+SCAN = "slackwater-scan"
+
+
 class Ready(msgspec.Struct, frozen=True):
     """What the backend says when it is ready: its settings, as the API needs them."""
 
@@ -76,6 +80,7 @@ class Ready(msgspec.Struct, frozen=True):
     region: str
     endpoint_url: str
     state_machine_arn: str
+    scan_function: str
 
 
 class Backend:
@@ -88,7 +93,7 @@ class Backend:
         self._aws = LocalAws(
             port=0,
             directory=options.folder / "aws",
-            functions={_function(state): handler for state, handler in STATES.items()},
+            functions={_function(state): handler for state, handler in STATES.items()} | {SCAN: scan.handler},
             job_command=self._worker,
             on_job_ended=self._job_ended,
         )
@@ -110,7 +115,7 @@ class Backend:
             name=STATE_MACHINE, definition=_definition(), roleArn=f"arn:aws:iam::{ACCOUNT}:role/lifecycle"
         )
         threading.Thread(target=self._sweep, daemon=True).start()
-        return Ready(**self._settings(), state_machine_arn=ARN)
+        return Ready(**self._settings(), state_machine_arn=ARN, scan_function=SCAN)
 
     def stop(self) -> None:
         """End workers and executions, and stop serving."""
@@ -134,6 +139,7 @@ class Backend:
             state_machine_arn=ARN,
             job_queue=QUEUE,
             job_definition=DEFINITION,
+            scan_function=SCAN,
             max_workers=self._options.max_workers,
             shard_lines=self._options.shard_lines,
             time_scale=self._options.time_scale,

@@ -283,8 +283,11 @@ class Elsewhere(Protocol):
     def stat(self, uri: str) -> BlobInfo:
         """Give size and ETag; NotFound."""
 
-    def fetch(self, key: str, upload: str, number: int, *, uri: str, start: int, end: int, etag: str) -> None:
-        """Write part `number` of an upload of ours from that object, inside the store; Conflict when its ETag is another; NotFound."""
+    def fetch(self, key: str, upload: str, number: int, *, uri: str, span: tuple[int, int] | None, etag: str) -> None:
+        """Write part `number` of an upload of ours from that object, inside the store; Conflict when its ETag is another; NotFound.
+
+        `span` is from where to before where, of an object of more than 5 MiB; None: the whole object.
+        """
 
     def deliver(self, key: str, uri: str) -> None:
         """Copy an object of ours there, over whatever is there. NotFound when there is no such bucket, or we may not write."""

@@ -1,7 +1,7 @@
 """The settings of the entry points: one frozen class each, read from the environment and written to it.
 
 What writes an environment (the CDK stack, the local stack) and what reads it (a Lambda, a worker) share the class, so that no name is spelled twice.
-Every variable is `SLACKWATER_` and the field's name in capitals. `from_env` raises `msgspec.ValidationError` naming what is missing or malformed.
+Every variable is `SLACKWATER_` and the field's name in capitals. `from_env` raises `msgspec.ValidationError` naming the variable that is missing or malformed.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,11 @@ import msgspec
 PREFIX = "SLACKWATER_"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+def _variable(field: str) -> str:
+    return PREFIX + field.upper()
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, rename=_variable):
     """What every entry point needs.
 
     Attributes:
@@ -33,13 +37,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_env(cls, env: Mapping[str, str]) -> Self:
         """Read the settings from an environment."""
-        names = {field.name: PREFIX + field.name.upper() for field in msgspec.structs.fields(cls)}
-        return msgspec.convert({field: env[name] for field, name in names.items() if name in env}, cls, strict=False)
+        return msgspec.convert(dict(env), cls, strict=False)
 
     def to_env(self) -> dict[str, str]:
         """Give the environment that `from_env` reads these settings from."""
-        values = msgspec.structs.asdict(self)
-        return {PREFIX + name.upper(): str(value) for name, value in values.items() if value is not None}
+        return {name: str(value) for name, value in msgspec.to_builtins(self).items() if value is not None}
 
 
 class ApiSettings(Settings, frozen=True, kw_only=True):
@@ -49,12 +51,18 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
         state_machine_arn: The lifecycle.
         mounts: The contracts and their path prefixes, `name=/prefix`, separated by commas.
         time_scale: How many times faster windows and waits pass.
+        scan_function: The Lambda that scans what was too large to be scanned at its upload (`functions.tasks.scan`).
+        account_bytes: The most bytes that an organization may store under a contract that sets no limit.
+        account_batches: The most unfinished batches that an organization may have, under all contracts together.
 
     """
 
     state_machine_arn: str
+    scan_function: str
     mounts: str = "openai=/v1"
     time_scale: float = 1.0
+    account_bytes: int | None = None
+    account_batches: int = 100
 
     @property
     def prefixes(self) -> dict[str, str]:
@@ -69,6 +77,7 @@ class TaskSettings(Settings, frozen=True, kw_only=True):
         state_machine_arn: The lifecycle.
         job_queue: The AWS Batch queue of the workers.
         job_definition: What the job definitions of the workers are called, an engine each: `<job_definition>-<engine>`.
+        scan_function: The Lambda that scans what was too large to be scanned at its upload (`functions.tasks.scan`).
         max_workers: The most workers of one revision at a time.
         shard_lines: The most lines of a shard.
         time_scale: How many times faster windows and waits pass.
@@ -78,6 +87,7 @@ class TaskSettings(Settings, frozen=True, kw_only=True):
     state_machine_arn: str
     job_queue: str
     job_definition: str
+    scan_function: str
     max_workers: int = 8
     shard_lines: int = 1000
     time_scale: float = 1.0

@@ -9,13 +9,14 @@ from fastapi.openapi.utils import get_openapi
 from functions.api import errors
 from functions.api.auth import Gate
 from functions.api.edge import Edge
-from functions.api.routes import batches, files, health, models
+from functions.api.routes import batches, contents, files, health, models, uploads
 from shared.core.contract import Contract
 from shared.core.models import Registry
 from shared.ports import Clock, NewId
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.files import Files
+from shared.services.uploads import Uploads
 
 TITLE = "Slackwater"
 VERSION = "1"
@@ -26,27 +27,37 @@ class Services(NamedTuple):
 
     accounts: Accounts
     files: Files
+    uploads: Uploads
     batches: Batches
     registry: Registry
 
 
-def build_app(services: Services, mounts: Mapping[str, Contract], *, clock: Clock, new_id: NewId) -> FastAPI:
-    """Build the application; `mounts` gives the contract of each path prefix."""
+def build_app(
+    services: Services,
+    mounts: Mapping[str, Contract],
+    *,
+    clock: Clock,
+    new_id: NewId,
+    inline_bytes: int | None = None,
+) -> FastAPI:
+    """Build the application; `mounts` gives the contract of each path prefix, `inline_bytes` the largest content of an answer (None: any)."""
     # No documentation pages: they would load scripts from elsewhere. No redirects of slashes: a redirected upload is sent twice.
     app = FastAPI(title=TITLE, version=VERSION, openapi_url=None, redirect_slashes=False)
     errors.install(app)
     app.add_middleware(Edge, clock=clock, new_id=new_id)
     health.add(app.router)
     for prefix, contract in mounts.items():
-        app.include_router(_mount(prefix, contract, services))
+        app.include_router(_mount(prefix, contract, services, inline_bytes))
     return app
 
 
-def _mount(prefix: str, contract: Contract, services: Services) -> APIRouter:
+def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: int | None) -> APIRouter:
     gate = Gate(services.accounts, contract)
     mount = APIRouter(prefix=prefix)
     health.add(mount)
     files.add(mount, contract, services.files, gate)
+    contents.add(mount, contract, services.files, gate, inline_bytes)
+    uploads.add(mount, contract, services.uploads, gate)
     batches.add(mount, contract, services.batches, gate)
     models.add(mount, contract, services.registry, gate)
 

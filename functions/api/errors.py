@@ -7,6 +7,7 @@ All four keys are always there. What the framework would say in its own words is
 
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,7 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from shared.core.errors import NotFound, Refused, Unavailable
+from shared.core.errors import Limit, NotFound, Refused, Unavailable
 
 STATUS: dict[str, HTTPStatus] = {
     "invalid_request": HTTPStatus.BAD_REQUEST,
@@ -25,16 +26,32 @@ STATUS: dict[str, HTTPStatus] = {
     "invalid_file_format": HTTPStatus.BAD_REQUEST,
     "invalid_encoding": HTTPStatus.BAD_REQUEST,
     "empty_file": HTTPStatus.BAD_REQUEST,
+    "invalid_json_line": HTTPStatus.BAD_REQUEST,
+    "url_mismatch": HTTPStatus.BAD_REQUEST,
+    "duplicate_custom_id": HTTPStatus.BAD_REQUEST,
+    "mismatched_model": HTTPStatus.BAD_REQUEST,
+    "model_not_found": HTTPStatus.BAD_REQUEST,
+    "too_many_requests_in_file": HTTPStatus.BAD_REQUEST,
+    "output_too_large": HTTPStatus.BAD_REQUEST,
+    "batch_invalid_jsonl": HTTPStatus.BAD_REQUEST,
+    "batch_multiple_models": HTTPStatus.BAD_REQUEST,
+    "batch_model_not_supported": HTTPStatus.BAD_REQUEST,
+    "batch_routing_unavailable": HTTPStatus.BAD_REQUEST,
     "invalid_api_key": HTTPStatus.UNAUTHORIZED,
+    "missing_execution_api_key": HTTPStatus.UNAUTHORIZED,
     "insufficient_permissions": HTTPStatus.FORBIDDEN,
     "not_found": HTTPStatus.NOT_FOUND,
     "method_not_allowed": HTTPStatus.METHOD_NOT_ALLOWED,
+    "storage_limit_exceeded": HTTPStatus.BAD_REQUEST,
     "file_in_use": HTTPStatus.CONFLICT,
+    "file_not_ready": HTTPStatus.CONFLICT,
+    "upload_not_pending": HTTPStatus.CONFLICT,
     "batch_not_cancellable": HTTPStatus.CONFLICT,
     "idempotency_key_reused": HTTPStatus.CONFLICT,
     "file_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "request_too_large": HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     "unsupported_media_type": HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
+    "limit_exceeded": HTTPStatus.TOO_MANY_REQUESTS,
     "range_not_satisfiable": HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
     "server_error": HTTPStatus.INTERNAL_SERVER_ERROR,
     "service_unavailable": HTTPStatus.SERVICE_UNAVAILABLE,
@@ -43,6 +60,7 @@ STATUS: dict[str, HTTPStatus] = {
 HEADERS: dict[HTTPStatus, dict[str, str]] = {
     HTTPStatus.UNAUTHORIZED: {"www-authenticate": "Bearer"},
     HTTPStatus.CONFLICT: {"x-should-retry": "false"},  # SDKs repeat a 409 unless told not to
+    HTTPStatus.TOO_MANY_REQUESTS: {"x-should-retry": "false", "retry-after": "60"},  # it lasts until a batch has ended
     HTTPStatus.SERVICE_UNAVAILABLE: {"retry-after": "2"},
 }
 
@@ -53,13 +71,20 @@ _FRAMEWORK = {
 
 
 def envelope(
-    code: str, message: str, *, param: str | None = None, headers: dict[str, str] | None = None
+    code: str,
+    message: str,
+    *,
+    param: str | None = None,
+    limit: Limit | None = None,
+    headers: dict[str, str] | None = None,
 ) -> JSONResponse:
-    """Give the answer for a code of `STATUS`."""
+    """Give the answer for a code of `STATUS`; it names the limit that stands in the way, where one does."""
     status = STATUS[code]
     kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
-    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return JSONResponse(body, status, headers=HEADERS.get(status, {}) | (headers or {}))
+    error: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
+    if limit is not None:
+        error["limit"] = {"name": limit.name, "limit": limit.most, "current": limit.used}
+    return JSONResponse({"error": error}, status, headers=HEADERS.get(status, {}) | (headers or {}))
 
 
 def internal_error() -> JSONResponse:
@@ -68,7 +93,7 @@ def internal_error() -> JSONResponse:
 
 
 async def _refused(_: Request, error: Refused) -> JSONResponse:
-    return envelope(error.code, error.message, param=error.param)
+    return envelope(error.code, error.message, param=error.param, limit=error.limit)
 
 
 async def _not_found(_: Request, __: NotFound) -> JSONResponse:

@@ -18,6 +18,9 @@ from shared.settings import ApiSettings
 CONNECTIONS = 10
 """A Lambda serves one request at a time."""
 
+INLINE_BYTES = 2_900_000
+"""The answer is a JSON string of at most 6 MB, in which half of a body's characters may need two."""
+
 
 @cache
 def application() -> Mangum:
@@ -25,7 +28,9 @@ def application() -> Mangum:
     logger.handlers = [Logger(service="slackwater-api").registered_handler]
     logger.setLevel(logging.INFO)
     logger.propagate = False  # else the runtime's own handler says everything again
-    return Mangum(build(ApiSettings.from_env(os.environ), connections=CONNECTIONS), lifespan="off")
+    return Mangum(
+        build(ApiSettings.from_env(os.environ), connections=CONNECTIONS, inline_bytes=INLINE_BYTES), lifespan="off"
+    )
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401 - the runtime's

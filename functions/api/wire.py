@@ -1,9 +1,10 @@
 """The objects of the API, exactly as they are sent. Every key is always there; null where there is nothing."""
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
+from functions.api import extras
 from shared.core import records
 from shared.core.contract import Contract
 from shared.core.models import Model
@@ -34,6 +35,7 @@ class FileObject(BaseModel):
             filename=file.filename,
             purpose=file.purpose,
             status=file.status,
+            status_details=None if file.refusal is None else file.refusal.message,
         )
 
 
@@ -122,7 +124,9 @@ class UsageObject(BaseModel):
 
 
 class BatchObject(BaseModel):
-    """A batch."""
+    """A batch; besides these fields it has those that the contract wants."""
+
+    model_config = ConfigDict(extra="allow")
 
     id: str
     object: Literal["batch"] = "batch"
@@ -145,11 +149,11 @@ class BatchObject(BaseModel):
     cancelled_at: int | None
     request_counts: RequestCounts
     usage: UsageObject
-    metadata: dict[str, str] | None
+    metadata: dict[str, Any] | None
 
     @classmethod
-    def of(cls, batch: records.Batch) -> Self:
-        """Show a record."""
+    def of(cls, batch: records.Batch, contract: Contract) -> Self:
+        """Show a record under its contract."""
         return cls(
             id=batch.id,
             endpoint=batch.endpoint,
@@ -174,6 +178,7 @@ class BatchObject(BaseModel):
             ),
             usage=UsageObject.of(batch.usage),
             metadata=batch.metadata,
+            **extras.of(batch, contract),
         )
 
 
@@ -187,25 +192,34 @@ class BatchList(BaseModel):
     has_more: bool
 
     @classmethod
-    def of(cls, page: Page[records.Batch]) -> Self:
+    def of(cls, page: Page[records.Batch], contract: Contract) -> Self:
         """Show a page of records."""
         first, last = _ends(page)
-        return cls(
-            data=[BatchObject.of(batch) for batch in page.items], first_id=first, last_id=last, has_more=page.has_more
-        )
+        data = [BatchObject.of(batch, contract) for batch in page.items]
+        return cls(data=data, first_id=first, last_id=last, has_more=page.has_more)
+
+
+class Pricing(BaseModel):
+    """Prices of tokens: integers, as decimal strings."""
+
+    unit: str
+    input: str
+    cached_input: str
+    output: str
 
 
 class BatchTerms(BaseModel):
-    """What a model takes in batches under this mount."""
+    """What a model takes in batches under this mount; `pricing` is null where GPU time is paid for."""
 
     completion_windows: list[str]
     max_requests: int
     max_file_bytes: int
     max_output_tokens: int
+    pricing: Pricing | None
 
 
 class ModelObject(BaseModel):
-    """A model. `endpoints` are those that a batch may name; `batch` is null where there is none."""
+    """A model, and the endpoints and terms of its batches."""
 
     id: str
     object: Literal["model"] = "model"
@@ -214,26 +228,26 @@ class ModelObject(BaseModel):
     endpoints: list[str]
     context: int
     revision: str
-    batch: BatchTerms | None
+    batch: BatchTerms
 
     @classmethod
-    def of(cls, model: Model, contract: Contract) -> Self:
-        """Show a model under a contract."""
-        endpoints = [endpoint for endpoint in model.endpoints if endpoint in contract.endpoints]
-        terms = BatchTerms(
-            completion_windows=list(contract.windows),
-            max_requests=contract.file_requests,
-            max_file_bytes=contract.file_bytes,
-            max_output_tokens=model.max_output,
-        )
+    def of(cls, model: Model, base: Model, contract: Contract) -> Self:
+        """Show a model, served by the workers of `base`, under a contract."""
+        private = contract.private_requests if model.private else None
         return cls(
             id=model.id,
             created=model.created,
             owned_by=model.owned_by,
-            endpoints=endpoints,
-            context=model.context,
+            endpoints=[endpoint for endpoint in base.endpoints if endpoint in contract.endpoints],
+            context=base.context,
             revision=model.revision,
-            batch=terms if endpoints else None,
+            batch=BatchTerms(
+                completion_windows=list(contract.windows),
+                max_requests=private or contract.file_requests,
+                max_file_bytes=contract.file_bytes,
+                max_output_tokens=min(base.max_output, contract.cap_most or base.max_output),
+                pricing=None if model.private else Pricing(**extras.pricing(base.prices)),
+            ),
         )
 
 

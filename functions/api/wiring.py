@@ -13,29 +13,53 @@ from shared.adapters.dynamodb.dynamo import Dynamo
 from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.keys import DynamoKeys
 from shared.adapters.dynamodb.shards import DynamoShards
+from shared.adapters.dynamodb.uploads import DynamoUploads
+from shared.adapters.functions import LambdaScans
 from shared.adapters.ids import new_id, now
+from shared.adapters.presigned import S3Presigner
+from shared.adapters.resolver import resolve
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
 from shared.core.contracts import CONTRACTS
 from shared.core.models import Registry
 from shared.core.window import Timing
+from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
+from shared.services.callbacks import Callbacks
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.uploads import Uploads
 from shared.settings import ApiSettings
 
 
-def build(settings: ApiSettings, *, connections: int) -> FastAPI:
-    """Build the application on AWS; `connections` is how many requests it may serve at once."""
+def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None = None) -> FastAPI:
+    """Build the application on AWS; `connections` is how many requests it may serve at once, `inline_bytes` the largest content it may answer with."""
     clients = Clients(region=settings.region, endpoint_url=settings.endpoint_url, connections=connections)
     dynamo = Dynamo(clients.dynamodb, sleep=time.sleep, random=random.random)
     store = S3Blobs(clients.s3, settings.bucket)
+    presigner = S3Presigner(clients.s3, settings.bucket)
     timing = Timing(settings.time_scale)
+    registry = Registry.from_json(Path(settings.models_file).read_bytes())
     files = Files(
         store=DynamoFiles(dynamo, settings.table_prefix),
         blobs=store,
         multipart=store,
+        presigner=presigner,
+        registry=registry,
+        timing=timing,
+        clock=now,
+        new_id=new_id,
+        account_bytes=settings.account_bytes,
+    )
+    uploads = Uploads(
+        store=DynamoUploads(dynamo, settings.table_prefix),
+        files=files,
+        blobs=store,
+        multipart=store,
+        inventory=store,
+        presigner=presigner,
+        scans=LambdaScans(clients.functions, settings.scan_function),
         timing=timing,
         clock=now,
         new_id=new_id,
@@ -43,6 +67,13 @@ def build(settings: ApiSettings, *, connections: int) -> FastAPI:
     batches = Batches(
         store=DynamoBatches(dynamo, settings.table_prefix),
         files=files,
+        acceptance=Acceptance(
+            blobs=store,
+            registry=registry,
+            callbacks=Callbacks(resolve),
+            timing=timing,
+            account_batches=settings.account_batches,
+        ),
         progress=Progress(shards=DynamoShards(dynamo, settings.table_prefix), blobs=store, clock=now),
         workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
         timing=timing,
@@ -52,8 +83,9 @@ def build(settings: ApiSettings, *, connections: int) -> FastAPI:
     services = Services(
         accounts=Accounts(DynamoKeys(dynamo, settings.table_prefix), clock=now),
         files=files,
+        uploads=uploads,
         batches=batches,
-        registry=Registry.from_json(Path(settings.models_file).read_bytes()),
+        registry=registry,
     )
     mounts = {prefix: CONTRACTS[name] for name, prefix in settings.prefixes.items()}
-    return build_app(services, mounts, clock=now, new_id=new_id)
+    return build_app(services, mounts, clock=now, new_id=new_id, inline_bytes=inline_bytes)

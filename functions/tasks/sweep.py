@@ -1,9 +1,9 @@
-"""Sweep: no batch is left without an execution. On a schedule it looks at all open ones; at an execution that failed, at that batch at once.
+"""Sweep: no batch stays without an execution, and what has expired is removed. On a schedule all is looked at; at a failed execution, its batch at once.
 
 The first event is EventBridge's scheduled one; the second its `Step Functions Execution Status Change`, whose `detail.input` names the batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import msgspec
 
@@ -25,19 +25,19 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def sweep(services: Services, event: Event) -> dict[str, int]:
-    """Revive the batch of a failed execution, or every open batch that has none."""
+    """Revive the batch of a failed execution, or every open batch that has none; then remove what has expired."""
+    if event.detail.input is not None:
+        return {"looked_at": _revive(services, [msgspec.json.decode(event.detail.input, type=Message).ref])}
+    looked_at = _revive(services, services.open_batches.open())
+    return {"looked_at": looked_at, "expired": services.expiries.sweep()}
+
+
+def _revive(services: Services, batches: Iterable[BatchRef]) -> int:
     looked_at = 0
-    for ref in _batches(services, event):
+    for ref in batches:
         services.pipeline.revive(ref)
         looked_at += 1
-    return {"looked_at": looked_at}
-
-
-def _batches(services: Services, event: Event) -> Iterator[BatchRef]:
-    if event.detail.input is not None:
-        yield msgspec.json.decode(event.detail.input, type=Message).ref
-    else:
-        yield from services.open_batches.open()
+    return looked_at
 
 
 handler = entry(sweep, Event)

@@ -19,8 +19,12 @@ from shared.adapters.clients import Clients
 from shared.adapters.dynamodb.batches import DynamoBatches
 from shared.adapters.dynamodb.chunks import DynamoChunkLog
 from shared.adapters.dynamodb.dynamo import Dynamo
+from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.shards import DynamoShards
+from shared.adapters.dynamodb.uploads import DynamoUploads
 from shared.adapters.dynamodb.workers import DynamoWorkers
+from shared.adapters.elsewhere import S3Elsewhere
+from shared.adapters.functions import LambdaScans
 from shared.adapters.ids import new_id, now
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
@@ -29,11 +33,13 @@ from shared.core.models import Registry
 from shared.core.plan import ShardSize
 from shared.core.records import Batch
 from shared.core.window import Timing
-from shared.ports import BatchStore, Clock, OpenBatches
+from shared.ports import BatchStore, Clock, OpenBatches, ScanStarter
+from shared.services.expiries import ExpirySweep
 from shared.services.finalize import Finalizer
 from shared.services.fleet import FleetService
 from shared.services.pipeline import Pipeline
 from shared.services.roster import Roster
+from shared.services.scans import Scans
 from shared.services.validation import Validation
 from shared.settings import TaskSettings
 
@@ -56,6 +62,9 @@ class Services(NamedTuple):
     pipeline: Pipeline
     finalizer: Finalizer
     fleet: FleetService
+    scans: Scans
+    scan_starter: ScanStarter
+    expiries: ExpirySweep
     ended: Callable[[Batch], None]
     clock: Clock
 
@@ -79,7 +88,17 @@ def _services() -> Services:
     store = S3Blobs(clients.s3, settings.bucket)
     workflow = StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn)
     registry = Registry.from_json(Path(settings.models_file).read_bytes())
+    files = DynamoFiles(dynamo, settings.table_prefix)
+    uploads = DynamoUploads(dynamo, settings.table_prefix)
     timing = Timing(settings.time_scale)
+    scans = Scans(
+        files=files,
+        blobs=store,
+        multipart=store,
+        elsewhere=S3Elsewhere(clients.s3, settings.bucket),
+        contracts=CONTRACTS,
+        clock=now,
+    )
     fleet = FleetService(
         queue=shards,
         shards=shards,
@@ -98,7 +117,13 @@ def _services() -> Services:
         batches=batches,
         open_batches=batches,
         validation=Validation(
-            batches=batches, blobs=store, multipart=store, contracts=CONTRACTS, registry=registry, clock=now
+            batches=batches,
+            blobs=store,
+            multipart=store,
+            scans=scans,
+            contracts=CONTRACTS,
+            registry=registry,
+            clock=now,
         ),
         pipeline=Pipeline(
             batches=batches,
@@ -121,6 +146,11 @@ def _services() -> Services:
             timing=timing,
         ),
         fleet=fleet,
+        scans=scans,
+        scan_starter=LambdaScans(clients.functions, settings.scan_function),
+        expiries=ExpirySweep(
+            expiries=uploads, file_store=files, upload_store=uploads, blobs=store, multipart=store, clock=now
+        ),
         ended=_ended(Logger(service="slackwater-tasks")),
         clock=now,
     )

@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
     from mypy_boto3_s3.type_defs import UploadPartCopyRequestTypeDef
 
-WHOLE_BYTES = 5 << 20
-"""A range can be copied of larger objects only."""
-
 FORBIDDEN = frozenset(
     {"403", "AccessDenied", "AllAccessDisabled", "NoSuchBucket", "PermanentRedirect", "301", "KMS.DisabledException"}
 )
@@ -39,7 +36,7 @@ class S3Elsewhere:
             answer = self._client.head_object(Bucket=bucket, Key=key)
         return BlobInfo(answer["ContentLength"], answer["ETag"])
 
-    def fetch(self, key: str, upload: str, number: int, *, uri: str, start: int, end: int, etag: str) -> None:
+    def fetch(self, key: str, upload: str, number: int, *, uri: str, span: tuple[int, int] | None, etag: str) -> None:
         """Write a part from that object; Conflict when its ETag is another; NotFound."""
         bucket, source = _split(uri)
         request: UploadPartCopyRequestTypeDef = {
@@ -50,8 +47,8 @@ class S3Elsewhere:
             "CopySource": {"Bucket": bucket, "Key": source},
             "CopySourceIfMatch": etag,
         }
-        if start or end > WHOLE_BYTES:
-            request["CopySourceRange"] = f"bytes={start}-{end - 1}"
+        if span is not None:
+            request["CopySourceRange"] = f"bytes={span[0]}-{span[1] - 1}"
         with _hidden(uri):
             self._client.upload_part_copy(**request)
 

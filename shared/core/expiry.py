@@ -30,4 +30,4 @@ def ended(upload: Upload, status: UploadStatus, file_id: str | None = None) -> U
     """Give a pending upload as it is after its end; one that has ended stays as it is."""
     if upload.status is not UploadStatus.PENDING:
         return upload
-    return msgspec.structs.replace(upload, status=status, file_id=file_id)
+    return msgspec.structs.replace(upload, status=status, file_id=file_id or upload.file_id)

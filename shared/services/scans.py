@@ -21,7 +21,7 @@ import msgspec
 
 from shared.core import assembly, paths, scan
 from shared.core.contract import Contract
-from shared.core.errors import NotFound, Refused, SlackwaterError
+from shared.core.errors import Conflict, NotFound, Refused, SlackwaterError
 from shared.core.ids import Space
 from shared.core.records import BatchError, File, Pending
 from shared.core.request_line import Limits
@@ -126,22 +126,20 @@ class Scans:
             pieces = assembly.decode(self._blobs.get(paths.pieces(file.org, file.id)))
             work.parts = tuple(assembly.parts(pieces))
         if pending.part <= len(work.parts):
-            self._write(key, pending.multipart, pending.part, work.parts[pending.part - 1])
+            self._write(key, pending.multipart, pending.part, work.parts[pending.part - 1], file.bytes)
             return msgspec.structs.replace(pending, part=pending.part + 1)
         self._multipart.complete(key, pending.multipart)
         return msgspec.structs.replace(pending, pieces=False, multipart=None)
 
-    def _write(self, key: str, upload: str, number: int, part: assembly.Part) -> None:
+    def _write(self, key: str, upload: str, number: int, part: assembly.Part, size: int) -> None:
         first = part[0]
         if first.source.startswith(FOREIGN):
+            span = None if first.size == size else (first.start, first.end)
             try:
-                self._elsewhere.fetch(
-                    key, upload, number, uri=first.source, start=first.start, end=first.end, etag=first.etag
-                )
-            except NotFound:
-                raise Refused(
-                    "invalid_request", f"{first.source} is gone, or may not be read.", param="s3_uri"
-                ) from None
+                self._elsewhere.fetch(key, upload, number, uri=first.source, span=span, etag=first.etag)
+            except (Conflict, NotFound):
+                message = f"{first.source} was changed or removed while it was copied, or may not be read."
+                raise Refused("invalid_request", message, param="s3_uri") from None
         elif len(part) == 1 and first.size >= assembly.LEAST_COPY:
             self._multipart.copy(
                 key, upload, number, source=first.source, start=first.start, end=first.end, etag=first.etag

@@ -1,4 +1,4 @@
-"""Validate: judge a batch by the scan of its file, which is read once and never the file itself."""
+"""Validate: judge a batch by the scan of its file, which is read once and never the file itself. What is still to be scanned is scanned first."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,9 @@ from shared.core.lifecycle import Event
 from shared.core.models import Registry
 from shared.core.records import Batch, BatchError, Counts
 from shared.ports import BatchStore, Blobs, Clock, Multipart
+from shared.services.acceptance import pinned
 from shared.services.object_writer import ObjectWriter
+from shared.services.scans import Scans
 
 ERRORS_SHOWN = 10  # in the record, which lists show; the errors object has all of them
 
@@ -26,6 +28,7 @@ class Validation:
         batches: BatchStore,
         blobs: Blobs,
         multipart: Multipart,
+        scans: Scans,
         contracts: Mapping[str, Contract],
         registry: Registry,
         clock: Clock,
@@ -33,20 +36,30 @@ class Validation:
         self._batches = batches
         self._blobs = blobs
         self._multipart = multipart
+        self._scans = scans
         self._contracts = contracts
         self._registry = registry
         self._clock = clock
 
-    def validate(self, ref: BatchRef) -> Batch:
-        """Judge the batch unless that is done; give it as it then is (terminal when it was rejected). Idempotent."""
+    def validate(self, ref: BatchRef, *, until: float) -> Batch:
+        """Judge the batch unless that is done; give it as it then is: terminal when it was rejected, with a revision when it was accepted. Idempotent.
+
+        A batch that has neither waits for the scan of its file, which was worked on until the clock passed `until`, or is worked on elsewhere.
+        """
         batch = self._batches.get(ref)
         if lifecycle.is_terminal(batch) or batch.revision is not None:
             return batch
-        judge = Judge(batch.endpoint, self._contracts[ref.contract], self._registry)
-        index = scan.entries(self._blobs.stream(paths.scan(ref.org, batch.input_file_id)))
+        file = self._scans.advance(ref.space, batch.input_file_id, until=until)
+        if file.pending is not None:
+            return batch
         found = _Errors(ObjectWriter(self._blobs, self._multipart, paths.errors(ref)))
-        for error in judge.errors(index):
-            found.add(BatchError(code=error.code, message=error.message, param=error.param, line=error.line))
+        judge = Judge(batch.endpoint, self._contracts[ref.contract], self._registry, ref.org)
+        if file.refusal is not None:
+            found.add(file.refusal)
+        else:
+            index = scan.entries(self._blobs.stream(paths.scan(ref.org, batch.input_file_id)))
+            for error in judge.errors(index):
+                found.add(BatchError(code=error.code, message=error.message, param=error.param, line=error.line))
         if found.total:
             found.close()
             return self._batches.finish(ref, lambda batch: self._rejected(batch, judge.total, found), ())
@@ -55,8 +68,7 @@ class Validation:
     def _accepted(self, batch: Batch, judge: Judge) -> Batch:
         if judge.model is None:
             raise AssertionError("a scanned file has at least one line")
-        model = self._registry[judge.model]
-        return msgspec.structs.replace(batch, model=model.id, revision=model.revision, counts=Counts(total=judge.total))
+        return msgspec.structs.replace(pinned(batch, judge.model, self._registry), counts=Counts(total=judge.total))
 
     def _rejected(self, batch: Batch, total: int, found: "_Errors") -> Batch:
         if lifecycle.is_terminal(batch):

@@ -94,6 +94,7 @@ def deployed(monkeypatch: pytest.MonkeyPatch, loop: None, log: None) -> Iterator
         models_file=str(ROOT / "local" / "models.json"),
         region=REGION,
         state_machine_arn=ARN,
+        scan_function="slackwater-scan",
     )
     config: Any = {"stepfunctions": {"execute_state_machine": False}}
     with mock_aws(config=config):

@@ -20,6 +20,7 @@ SETTINGS = ApiSettings(
     models_file=str(ROOT / "local" / "models.json"),
     region="eu-west-1",
     state_machine_arn="none",
+    scan_function="none",
     endpoint_url="http://127.0.0.1:9",
 )
 

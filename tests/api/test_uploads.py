@@ -1,275 +1,405 @@
-"""Uploads: what is taken, what is refused, and that a refused one leaves nothing behind."""
+"""Uploads: files in parts, with the official SDK and with what it does not know."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+import hashlib
+from pathlib import Path
+from typing import Any
 
+import openai
 import pytest
-from httpx2 import Response
 
-from functions.api.app import Services, build_app
 from shared.core import paths, scan
-from shared.core.contracts import CONTRACTS
-from shared.core.request_line import LineError
+from shared.core.ids import BatchRef
 from shared.core.window import Timing
-from tests.api.asgi import Answer, call
-from tests.api.forms import FILE, PURPOSE, Parts, form
-from tests.api.world import ACME, START, World, lines
-from tests.fakes import Hostile, fail
+from tests.api.world import ACME, OTHER_KEY, READ_KEY, START, World, lines
+
+MIB = 1 << 20
 
 
-def send(world: World, parts: Parts) -> Response:
-    """Post a form."""
-    headers = {"content-type": "multipart/form-data; boundary=XX"}
-    return world.http().post("files", content=form(parts), headers=headers)
+def begin(world: World, size: int, **fields: Any) -> str:
+    """Begin an upload of so many bytes and give its id."""
+    upload = world.openai().uploads.create(
+        **{"filename": "requests.jsonl", "purpose": "batch", "bytes": size, "mime_type": "application/jsonl"} | fields
+    )
+    return upload.id
 
 
-def assert_refused(world: World, answer: Response | Answer, status: int, code: str, param: str | None) -> None:
-    """Check the whole envelope, and that nothing was kept."""
-    error = answer.json()["error"]
-    assert (status, code, param) == (answer.status_code, error["code"], error["param"])
-    assert {"message", "type", "param", "code"} == set(error)
-    assert [] == world.memory.blobs.keys()
-    assert {} == world.memory.blobs._uploads
-    assert [] == world.files.page(ACME, after=None, limit=10).items
+def add(world: World, upload_id: str, data: bytes) -> str:
+    """Add a part and give its id."""
+    return world.openai().uploads.parts.create(upload_id, data=data).id
 
 
-def test_an_uploaded_file_is_shown_as_it_was_sent(world: World) -> None:
-    """The SDK's file object says what was uploaded, when, and for how long it is kept."""
-    content = lines(3)
-
-    file = world.openai().files.create(file=("mine.jsonl", content), purpose="batch")
-
-    assert file.id.startswith("file-")
-    assert ("file", len(content), "mine.jsonl") == (file.object, file.bytes, file.filename)
-    assert ("batch", "processed") == (file.purpose, file.status)
-    assert (int(START), int(START) + 30 * 86400) == (file.created_at, file.expires_at)
-    assert file == world.openai().files.retrieve(file.id)
+def scanned(world: World, file_id: str) -> list[str | None]:
+    """Give the custom_ids of a file's scan."""
+    return [entry.custom_id for entry in scan.entries(world.memory.blobs.stream(paths.scan("acme", file_id)))]
 
 
-def test_an_uploaded_file_is_stored_byte_by_byte_with_the_index_of_its_lines(world: World) -> None:
-    """The object is what was sent, and beside it lies the scan of each line."""
-    content = lines(3)
+@pytest.mark.parametrize("part_size", [None, 4 * MIB, 1 * MIB])
+def test_the_sdk_uploads_a_file_in_parts(world: World, tmp_path: Path, part_size: int | None) -> None:
+    """`upload_file_chunked` with its own part size, and with those that pass through a Lambda."""
+    content = lines(90_000)
+    path = tmp_path / "big.jsonl"
+    path.write_bytes(content)
 
-    file_id = world.upload(content)
-
-    assert content == world.memory.blobs.get(paths.file("acme", file_id))
-    index = list(scan.entries(world.memory.blobs.stream(paths.scan("acme", file_id))))
-    assert ["0", "1", "2"] == [entry.custom_id for entry in index]
-
-
-def test_a_file_with_bad_lines_uploads_and_keeps_their_errors_in_the_scan(world: World) -> None:
-    """A bad line is the batch's affair, not the upload's."""
-    file_id = world.upload(lines(2) + b"{oops\n")
-
-    index = list(scan.entries(world.memory.blobs.stream(paths.scan("acme", file_id))))
-    assert isinstance(index[2], LineError)
-    assert 2 == world.files.get(ACME, file_id).requests
-
-
-def test_a_file_larger_than_a_part_is_stored_in_parts(world: World) -> None:
-    """More than 8 MiB go up in parts and come out as one object."""
-    content = lines(80_000)
-
-    file_id = world.upload(content)
-
-    assert len(content) > 8 << 20
-    assert content == world.memory.blobs.get(paths.file("acme", file_id))
-
-
-def test_the_purpose_may_come_after_the_file(world: World) -> None:
-    """The fields of a form have no order."""
-    answer = send(world, [FILE, PURPOSE])
-
-    assert 200 == answer.status_code
-    assert "batch" == answer.json()["purpose"]
-
-
-def test_a_caller_may_say_how_long_a_file_is_kept(world: World) -> None:
-    """`expires_after` counts from the creation."""
-    file = world.openai().files.create(
-        file=("a.jsonl", lines(1)), purpose="batch", expires_after={"anchor": "created_at", "seconds": 3600}
+    upload = world.openai().uploads.upload_file_chunked(
+        file=path, mime_type="application/jsonl", purpose="batch", part_size=part_size
     )
 
-    assert int(START) + 3600 == file.expires_at
+    assert ("upload", "completed", "big.jsonl", len(content)) == (
+        upload.object,
+        upload.status,
+        upload.filename,
+        upload.bytes,
+    )
+    assert upload.file is not None
+    assert upload.file == world.openai().files.retrieve(upload.file.id)
+    assert ("processed", len(content)) == (upload.file.status, upload.file.bytes)
+    assert content == world.memory.blobs.get(paths.file("acme", upload.file.id))
+    assert 90_000 == len(scanned(world, upload.file.id))
+    assert [] == world.memory.blobs.keys(paths.upload("acme", upload.id))
 
 
-def test_windows_of_files_pass_faster_where_time_is_scaled() -> None:
-    """A local stack can show expiry in a moment."""
-    world = World(timing=Timing(scale=3600))
+def test_a_file_of_an_upload_makes_a_batch(world: World) -> None:
+    """It is a file like any other."""
+    content = lines(3)
+    upload_id = begin(world, len(content))
 
-    file_id = world.upload()
+    upload = world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
 
-    assert int(START) + 720 == world.files.get(ACME, file_id).expires_at
+    assert upload.file is not None
+    assert 3 == world.batches.get(BatchRef(*ACME, world.create(upload.file.id))).counts.total
+
+
+def test_an_upload_is_shown_as_it_stands(world: World) -> None:
+    """Pending for an hour, and without a file."""
+    upload_id = begin(world, 100)
+
+    shown = world.http().get(f"uploads/{upload_id}").json()
+
+    assert {
+        "id": upload_id,
+        "object": "upload",
+        "bytes": 100,
+        "created_at": int(START),
+        "expires_at": int(START) + 3600,
+        "filename": "requests.jsonl",
+        "purpose": "batch",
+        "status": "pending",
+        "file": None,
+    } == shown
+
+
+def test_the_order_of_the_completion_is_the_order_of_the_file(world: World) -> None:
+    """Whichever part came first."""
+    content = lines(4)
+    upload_id = begin(world, len(content))
+    behind, front = add(world, upload_id, content[100:]), add(world, upload_id, content[:100])
+
+    upload = world.openai().uploads.complete(upload_id, part_ids=[front, behind])
+
+    assert upload.file is not None
+    assert content == world.openai().files.content(upload.file.id).content
+
+
+def test_a_part_that_is_not_named_is_not_in_the_file(world: World) -> None:
+    """A part whose answer was lost is sent again; the lost one does not matter."""
+    content = lines(2)
+    upload_id = begin(world, len(content))
+    add(world, upload_id, content)
+
+    upload = world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
+
+    assert upload.file is not None
+    assert content == world.openai().files.content(upload.file.id).content
+    assert [] == world.memory.blobs.keys(paths.upload("acme", upload_id))
+
+
+def test_a_completion_may_be_repeated(world: World) -> None:
+    """Its answer may be lost: the file is the one that the first made."""
+    content = lines(2)
+    upload_id = begin(world, len(content))
+    part_id = add(world, upload_id, content)
+
+    first = world.openai().uploads.complete(upload_id, part_ids=[part_id])
+    second = world.openai().uploads.complete(upload_id, part_ids=[part_id])
+
+    assert first == second
+    assert 1 == len(world.openai().files.list().data)
+
+
+def test_a_right_md5_is_fine_and_a_wrong_one_leaves_the_upload_as_it_was(world: World) -> None:
+    """The caller may send the right bytes after all."""
+    content = lines(2)
+    upload_id = begin(world, len(content))
+    part_id = add(world, upload_id, content)
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        world.openai().uploads.complete(upload_id, part_ids=[part_id], md5="0" * 32)
+    assert "md5" == refused.value.param
+    assert [] == world.openai().files.list().data
+    assert "pending" == world.http().get(f"uploads/{upload_id}").json()["status"]
+    digest = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    assert "completed" == world.openai().uploads.complete(upload_id, part_ids=[part_id], md5=digest).status
+
+
+def test_the_parts_must_have_the_bytes_that_were_announced(world: World) -> None:
+    """No more and no fewer."""
+    content = lines(2)
+    upload_id = begin(world, len(content) + 1)
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
+
+    assert "part_ids" == refused.value.param
+
+
+@pytest.mark.parametrize("part_ids", [["part_00000000000000000000000000"], [], ["part_1", "part_1"]])
+def test_parts_that_are_not_there_are_refused(world: World, part_ids: list[str]) -> None:
+    """Unknown, none, or one twice."""
+    answer = world.http().post(f"uploads/{begin(world, 10)}/complete", json={"part_ids": part_ids})
+
+    assert (400, "part_ids") == (answer.status_code, answer.json()["error"]["param"])
+
+
+def test_a_file_that_the_scan_refuses_is_refused_at_the_completion(world: World) -> None:
+    """With the same code as in a simple upload, and nothing stays but the parts."""
+    content = lines(2).decode().encode("utf-16")
+    upload_id = begin(world, len(content))
+
+    with pytest.raises(openai.BadRequestError) as refused:
+        world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
+
+    assert "invalid_encoding" == refused.value.code
+    assert [] == world.memory.blobs.keys("orgs/acme/files/")
 
 
 @pytest.mark.parametrize(
-    ("field", "name"),
+    ("fields", "status", "param"),
     [
-        ('filename="plain.jsonl"', "plain.jsonl"),
-        ('filename="a \\"quoted\\" name.jsonl"', 'a "quoted" name.jsonl'),
-        ('filename="a %22quoted%22 name.jsonl"', 'a "quoted" name.jsonl'),
-        ('filename="a;b.jsonl"', "a;b.jsonl"),
-        ("filename=token.jsonl", "token.jsonl"),
-        ('filename="grüße-日本.jsonl"', "grüße-日本.jsonl"),
-        ("filename*=UTF-8''gr%C3%BC%C3%9Fe.jsonl", "grüße.jsonl"),
-        ("filename*=UTF-8''gr%C3%BC%C3%9Fe.jsonl; filename=\"fallback.jsonl\"", "grüße.jsonl"),
-        ('filename="C:\\Users\\me\\in.jsonl"', "in.jsonl"),
-        ('filename="../../etc/in.jsonl"', "in.jsonl"),
-        (None, "upload.jsonl"),
-        ('filename=""', "upload.jsonl"),
+        ({"purpose": "fine-tune"}, 400, "purpose"),
+        ({"bytes": 0}, 400, "bytes"),
+        ({"bytes": True}, 400, "bytes"),
+        ({"bytes": "10"}, 400, "bytes"),
+        ({"bytes": 5 * 10**9 + 1}, 413, "file"),
+        ({"filename": "a.csv"}, 400, "file"),
+        ({"filename": 7}, 400, "filename"),
+        ({"mime_type": None}, 400, "mime_type"),
+        ({"surprise": 1}, 400, "surprise"),
+        ({"expires_after": {"anchor": "created_at", "seconds": 1}}, 400, "expires_after[seconds]"),
+        ({"expires_after": {"anchor": "last", "seconds": 3600}}, 400, "expires_after"),
+        ({"expires_after": 3600}, 400, "expires_after"),
     ],
 )
-def test_the_name_of_a_file_is_read_as_clients_write_it(world: World, field: str | None, name: str) -> None:
-    """Quotes, escapes, UTF-8, RFC 5987, paths, and no name at all."""
-    answer = send(world, [PURPOSE, ("file", field, lines(1))])
+def test_a_wrong_create_names_the_field(world: World, fields: dict[str, Any], status: int, param: str) -> None:
+    """What is wrong is said before a byte is sent."""
+    body = {"filename": "a.jsonl", "purpose": "batch", "bytes": 10, "mime_type": "application/jsonl"} | fields
 
-    assert 200 == answer.status_code
-    assert name == answer.json()["filename"]
+    answer = world.http().post("uploads", json=body)
+
+    assert (status, param) == (answer.status_code, answer.json()["error"]["param"])
+
+
+def test_the_file_lives_as_long_as_the_upload_asked_for(world: World) -> None:
+    """From the file's own creation on."""
+    content = lines(1)
+    upload_id = begin(world, len(content), expires_after={"anchor": "created_at", "seconds": 7200})
+    world.time += 100
+
+    upload = world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
+
+    assert upload.file is not None
+    assert int(START) + 7300 == upload.file.expires_at
+
+
+def test_a_cancelled_upload_is_over(world: World) -> None:
+    """Its parts are gone; a second cancel changes nothing; it takes no part and no completion."""
+    upload_id = begin(world, 10)
+    part_id = add(world, upload_id, b"0123456789")
+
+    assert "cancelled" == world.openai().uploads.cancel(upload_id).status
+    assert "cancelled" == world.openai().uploads.cancel(upload_id).status
+    assert [] == world.memory.blobs.keys()
+    with pytest.raises(openai.ConflictError):
+        world.openai().uploads.parts.create(upload_id, data=b"x")
+    with pytest.raises(openai.ConflictError):
+        world.openai().uploads.complete(upload_id, part_ids=[part_id])
+
+
+def test_a_completed_upload_cannot_be_cancelled(world: World) -> None:
+    """It is a file now, which can be deleted."""
+    content = lines(1)
+    upload_id = begin(world, len(content))
+    world.openai().uploads.complete(upload_id, part_ids=[add(world, upload_id, content)])
+
+    with pytest.raises(openai.ConflictError):
+        world.openai().uploads.cancel(upload_id)
+
+
+def test_an_upload_expires_after_an_hour_divided_by_the_scale_of_time() -> None:
+    """Whether or not anybody sweeps it."""
+    world = World(timing=Timing(scale=60))
+    upload_id = begin(world, 10)
+    world.time = START + 60
+
+    assert "expired" == world.http().get(f"uploads/{upload_id}").json()["status"]
+    with pytest.raises(openai.ConflictError):
+        world.openai().uploads.parts.create(upload_id, data=b"x")
+    with pytest.raises(openai.ConflictError):
+        world.openai().uploads.cancel(upload_id)
+
+
+def test_an_upload_is_nobody_elses(world: World) -> None:
+    """Another organization's is a missing one, whatever is asked of it; a key that may only read changes nothing."""
+    upload_id = begin(world, 10)
+
+    for path in ("complete", "cancel", "parts", "urls"):
+        body: dict[str, Any] = {"files": {"data": b"x"}} if path == "parts" else {"json": {}}
+        if path == "complete":
+            body = {"json": {"part_ids": ["part_1"]}}
+        if path == "urls":
+            body = {"json": {"count": 1}}
+        assert 404 == world.http(OTHER_KEY).post(f"uploads/{upload_id}/{path}", **body).status_code
+        assert 403 == world.http(READ_KEY).post(f"uploads/{upload_id}/{path}", **body).status_code
+    assert 404 == world.http(OTHER_KEY).get(f"uploads/{upload_id}").status_code
+    assert 404 == world.http().get("uploads/nonsense").status_code
+    assert 200 == world.http(READ_KEY).get(f"uploads/{upload_id}").status_code
 
 
 @pytest.mark.parametrize(
-    ("parts", "code", "param"),
+    ("files", "code"),
     [
-        ([FILE], "missing_required_parameter", "purpose"),
-        ([PURPOSE], "missing_required_parameter", "file"),
-        ([("purpose", None, b""), FILE], "missing_required_parameter", "purpose"),
-        ([("purpose", None, b"fine-tune"), FILE], "invalid_request", "purpose"),
-        ([FILE, ("purpose", None, b"batch_output")], "invalid_request", "purpose"),
-        ([PURPOSE, FILE, FILE], "invalid_request", "file"),
-        ([PURPOSE, PURPOSE, FILE], "invalid_request", "purpose"),
-        ([PURPOSE, ("ttl", None, b"1"), FILE], "unknown_parameter", "ttl"),
-        ([("purpose", None, b"b" * 1025), FILE], "invalid_request", "purpose"),
-        ([PURPOSE, ("file", 'filename="a.csv"', lines(1))], "invalid_file_format", "file"),
-        ([PURPOSE, ("file", 'filename="a.jsonl"', b"")], "empty_file", "file"),
-        ([PURPOSE, ("file", 'filename="a.jsonl"', b"\n \r\n\n")], "empty_file", "file"),
-        ([PURPOSE, ("file", 'filename="a.jsonl"', lines(2).decode().encode("utf-16"))], "invalid_encoding", "file"),
+        ({"other": b"x"}, "unknown_parameter"),
+        ([("data", b"x"), ("data", b"y")], "invalid_request"),
+        ({}, "unsupported_media_type"),
     ],
 )
-def test_a_refused_form_says_which_field_is_wrong_and_leaves_nothing(
-    world: World, parts: Parts, code: str, param: str
-) -> None:
-    """Whatever is wrong with a form is a 400 that names the field, and no byte of it stays."""
-    assert_refused(world, send(world, parts), 400, code, param)
+def test_a_form_with_anything_but_one_part_is_refused(world: World, files: Any, code: str) -> None:
+    """And leaves nothing."""
+    answer = world.http().post(f"uploads/{begin(world, 10)}/parts", files=files)
+
+    assert code == answer.json()["error"]["code"]
+    assert [] == world.memory.blobs.keys()
 
 
-@pytest.mark.parametrize(
-    ("fields", "param"),
-    [
-        ({"anchor": "created_at", "seconds": "3599"}, "expires_after[seconds]"),
-        ({"anchor": "created_at", "seconds": "2592001"}, "expires_after[seconds]"),
-        ({"anchor": "created_at", "seconds": "soon"}, "expires_after[seconds]"),
-        ({"anchor": "created_at", "seconds": "-3600"}, "expires_after[seconds]"),
-        ({"anchor": "created_at"}, "expires_after[seconds]"),
-        ({"anchor": "last_active_at", "seconds": "3600"}, "expires_after[anchor]"),
-        ({"seconds": "3600"}, "expires_after[anchor]"),
-    ],
-)
-def test_a_lifetime_out_of_bounds_is_refused(world: World, fields: dict[str, str], param: str) -> None:
-    """3600 to 2592000 seconds from created_at; nothing else."""
-    extra: Parts = [(f"expires_after[{name}]", None, value.encode()) for name, value in fields.items()]
+def test_a_part_over_64_mib_is_too_large(world: World) -> None:
+    """413, before it is read to its end."""
+    answer = world.http().post(f"uploads/{begin(world, 10)}/parts", files={"data": bytes(64 * MIB + 1)})
 
-    assert_refused(world, send(world, [PURPOSE, *extra, FILE]), 400, "invalid_request", param)
-
-
-BODY = form([PURPOSE, FILE])
-
-
-@pytest.mark.parametrize(
-    ("content_type", "body", "status", "code"),
-    [
-        (None, BODY, 415, "unsupported_media_type"),
-        ("application/json", b"{}", 415, "unsupported_media_type"),
-        ("multipart/mixed; boundary=XX", BODY, 415, "unsupported_media_type"),
-        ("multipart/form-data", BODY, 400, "invalid_request"),
-        ("multipart/form-data; boundary=", BODY, 400, "invalid_request"),
-        (f"multipart/form-data; boundary={'x' * 300}", BODY, 400, "invalid_request"),
-        ("multipart/form-data; boundary=YY", BODY, 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", b"", 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", BODY[:-8], 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", BODY[:150], 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", b"--XX\r\n\r\nno headers\r\n--XX--\r\n", 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", BODY.replace(b'; name="file"', b""), 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", BODY.replace(b"form-data", b"attachment"), 400, "invalid_request"),
-        ("multipart/form-data; boundary=XX", b"--XX\r\nNo colon\r\n\r\nx\r\n--XX--\r\n", 400, "invalid_request"),
-    ],
-)
-def test_a_malformed_body_is_refused_and_leaves_nothing(
-    world: World, content_type: str | None, body: bytes, status: int, code: str
-) -> None:
-    """No form, half a form, the wrong boundary: a 4xx in the envelope."""
-    headers = {} if content_type is None else {"content-type": content_type}
-
-    assert_refused(world, world.http().post("files", content=body, headers=headers), status, code, None)
+    assert (413, "request_too_large") == (answer.status_code, answer.json()["error"]["code"])
+    assert [] == world.memory.blobs.keys()
+    assert {} == world.memory.blobs._uploads
 
 
 @pytest.fixture
-def small(world: World) -> World:
-    """Give a world whose contract takes files of 1,000 bytes at most."""
-    contract = replace(CONTRACTS["openai"], file_bytes=1000)
-    services = Services(world.accounts, world.files, world.batches, world.registry)
-    world.app = build_app(services, {"/v1": contract}, clock=world.clock, new_id=world.new_id)
-    return world
+def late() -> World:
+    """Give a world in which files over 10,000 bytes are scanned after their upload was answered."""
+    return World(prompt_bytes=10_000)
 
 
-def test_a_file_over_the_limit_is_refused_where_it_goes_over_it(small: World) -> None:
-    """The size counts as the bytes come, whatever the headers promised."""
-    assert_refused(
-        small, send(small, [PURPOSE, ("file", 'filename="a.jsonl"', lines(9))]), 413, "file_too_large", "file"
-    )
+def test_a_large_file_is_uploaded_first_and_processed_later(late: World) -> None:
+    """Its scan is asked for; its content is not there before it is put together."""
+    content = lines(100)
+    upload_id = begin(late, len(content))
+    parts = [add(late, upload_id, content[at : at + 5000]) for at in range(0, len(content), 5000)]
+
+    upload = late.openai().uploads.complete(upload_id, part_ids=parts)
+
+    assert upload.file is not None
+    assert ("uploaded", len(content)) == (upload.file.status, upload.file.bytes)
+    assert [(ACME, upload.file.id)] == late.memory.scans.started
+    with pytest.raises(openai.ConflictError):
+        late.openai().files.content(upload.file.id)
+    late.scans.advance(ACME, upload.file.id, until=START + 1)
+    assert "processed" == late.openai().files.retrieve(upload.file.id).status
+    assert content == late.openai().files.content(upload.file.id).content
+    assert 100 == len(scanned(late, upload.file.id))
+    assert [paths.file("acme", upload.file.id), paths.scan("acme", upload.file.id)] == late.memory.blobs.keys()
 
 
-async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(small: World) -> None:
-    """A known Content-Length saves everybody the transfer."""
+def test_a_large_file_that_the_scan_refuses_says_so(late: World) -> None:
+    """Its status is `error`, and the details say why."""
+    content = lines(100).decode().encode("utf-16")
+    upload_id = begin(late, len(content))
+    upload = late.openai().uploads.complete(upload_id, part_ids=[add(late, upload_id, content)])
+    assert upload.file is not None
 
-    def never() -> Iterator[bytes]:
-        raise AssertionError("the body was read")
-        yield b""
+    late.scans.advance(ACME, upload.file.id, until=START + 1)
 
-    answer = await call(small.app, never(), {"content-length": str(5 << 20)})
-
-    assert_refused(small, answer, 413, "file_too_large", "file")
-
-
-def test_a_refused_upload_stays_refused_when_it_cannot_be_cleaned_up(world: World) -> None:
-    """What is wrong with the file matters to the caller, and not what is left of it."""
-    world.files._blobs = Hostile(world.memory.blobs, {"delete": [fail]}).port
-
-    assert 400 == send(world, [PURPOSE, ("file", 'filename="a.jsonl"', b"")]).status_code
+    file = late.openai().files.retrieve(upload.file.id)
+    assert "error" == file.status
+    assert "UTF-8" in (file.status_details or "")
 
 
-async def test_a_refused_upload_is_read_to_its_end(world: World) -> None:
-    """A client that looks for the answer only after sending everything gets it, and not a broken connection."""
-    body = form([PURPOSE, ("file", 'filename="a.csv"', lines(9))])
-    pieces = (body[start : start + 100] for start in range(0, len(body), 100))
-
-    answer = await call(world.app, pieces)
-
-    assert_refused(world, answer, 400, "invalid_file_format", "file")
-    assert [] == list(pieces)
-
-
-async def test_an_upload_whose_client_goes_away_leaves_nothing(world: World) -> None:
-    """Half a body and a closed connection: no file, no object, no unfinished upload."""
-    body = form([PURPOSE, ("file", 'filename="a.jsonl"', lines(80_000))])
-
-    answer = await call(world.app, iter([body[: 10 << 20]]), goes_away=True)
-
-    assert_refused(world, answer, 400, "invalid_request", None)
+def send_to_urls(world: World, upload_id: str, pieces: list[bytes]) -> list[str]:
+    """Ask for URLs and do what a PUT to each would do; give the ETags."""
+    urls = world.http().post(f"uploads/{upload_id}/urls", json={"count": len(pieces), "part_bytes": 5 * MIB}).json()
+    upload = world.memory.uploads.get(ACME, upload_id)
+    assert [number + 1 for number in range(len(pieces))] == [one["part_number"] for one in urls["data"]]
+    assert upload.multipart is not None
+    assert upload.file_id is not None
+    key = paths.file("acme", upload.file_id)
+    for number, piece in enumerate(pieces, 1):
+        world.memory.blobs.part(key, upload.multipart, number, piece)
+    return [info.etag for _, info in world.memory.blobs.parts(key, upload.multipart)]
 
 
-async def test_an_upload_cut_anywhere_is_the_same_file(world: World) -> None:
-    """The network may cut a body between any two bytes."""
-    body = form([PURPOSE, FILE])
-    for cut in range(1, len(body)):
-        answer = await call(world.app, iter([body[:cut], body[cut:]]))
-        assert 200 == answer.status_code
-        assert FILE[2] == world.memory.blobs.get(paths.file("acme", answer.json()["id"]))
+def test_parts_may_go_straight_to_the_store(world: World) -> None:
+    """By signed URLs; the completion names their ETags, and the file is scanned later."""
+    content = lines(50_000)
+    upload_id = begin(world, len(content))
+    etags = send_to_urls(world, upload_id, [content[: 5 * MIB], content[5 * MIB :]])
+    body = {"etags": etags, "md5": hashlib.md5(content, usedforsecurity=False).hexdigest()}
+
+    first = world.http().post(f"uploads/{upload_id}/complete", json=body)
+    second = world.http().post(f"uploads/{upload_id}/complete", json=body)
+
+    assert 200 == first.status_code, first.text
+    assert first.json() == second.json()
+    file_id = first.json()["file"]["id"]
+    assert "uploaded" == first.json()["file"]["status"]
+    assert content == world.openai().files.content(file_id).content
+    world.scans.advance(ACME, file_id, until=START + 1)
+    assert "processed" == world.openai().files.retrieve(file_id).status
+    assert 50_000 == len(scanned(world, file_id))
 
 
-async def test_an_upload_byte_by_byte_is_the_same_file(world: World) -> None:
-    """However slowly it comes."""
-    body = form([PURPOSE, FILE])
+def test_etags_must_be_those_of_the_parts(world: World) -> None:
+    """Nobody completes what did not arrive."""
+    content = lines(10)
+    upload_id = begin(world, len(content))
+    etags = send_to_urls(world, upload_id, [content])
 
-    answer = await call(world.app, (body[at : at + 1] for at in range(len(body))))
+    for wrong in ([], ["nonsense"], [*etags, *etags]):
+        answer = world.http().post(f"uploads/{upload_id}/complete", json={"etags": wrong})
+        assert (400, "etags") == (answer.status_code, answer.json()["error"]["param"])
+    assert 400 == world.http().post(f"uploads/{upload_id}/complete", json={}).status_code
 
-    assert FILE[2] == world.memory.blobs.get(paths.file("acme", answer.json()["id"]))
+
+def test_a_cancel_forgets_the_parts_that_went_to_the_store(world: World) -> None:
+    """No multipart upload stays."""
+    upload_id = begin(world, 10)
+    send_to_urls(world, upload_id, [b"0123456789"])
+
+    world.openai().uploads.cancel(upload_id)
+
+    assert {} == world.memory.blobs._uploads
+    assert [] == world.memory.blobs.keys()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"count": 0},
+        {"count": 1001},
+        {"count": "3"},
+        {"part_numbers": [0]},
+        {"part_numbers": [10_001]},
+        {"part_numbers": 3},
+        {"count": 1, "part_numbers": [1]},
+        {"count": 1, "part_bytes": 1024},
+        {"count": 1, "more": 1},
+    ],
+)
+def test_a_wrong_request_for_urls_is_refused(world: World, body: dict[str, Any]) -> None:
+    """1 to 1,000 parts at a time, of at least 5 MiB."""
+    assert 400 == world.http().post(f"uploads/{begin(world, 10)}/urls", json=body).status_code

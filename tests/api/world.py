@@ -1,6 +1,5 @@
 """The API over stores in memory, and clients of it."""
 
-from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
@@ -8,10 +7,12 @@ from fastapi.testclient import TestClient
 from openai import OpenAI
 
 from functions.api.app import Services, build_app
+from shared.core.contracts import CONTRACTS
 from shared.core.models import Registry
 from shared.core.window import Timing
+from shared.services.uploads import PROMPT_BYTES
 from tests.services import world
-from tests.services.world import ACME, OPENAI, REAL_TIME, START, lines
+from tests.services.world import ACME, REAL_TIME, START, lines
 
 __all__ = ["ACME", "KEY", "OTHER_KEY", "POWERLESS_KEY", "READ_KEY", "START", "World", "lines"]
 
@@ -20,34 +21,61 @@ OTHER_KEY = "sk-other"
 READ_KEY = "sk-acme-read"
 POWERLESS_KEY = "sk-acme-none"
 
-MODELS = (Path(__file__).parents[2] / "local" / "models.json").read_bytes()
+
+PREFIXES = {
+    "openai": "/v1",
+    "boardwalk": "/boardwalk/v1",
+    "gridline": "/gridline/openai/v1",
+    "token360": "/token360/v1",
+}
+MOUNTS = {prefix: CONTRACTS[name] for name, prefix in PREFIXES.items()}
+
+
+def base_url(contract: str) -> str:
+    """Give the base URL of a contract's mount."""
+    return f"http://testserver{PREFIXES[contract]}"
 
 
 class World(world.World):
     """Everything behind one application, and clients of it."""
 
-    def __init__(self, *, timing: Timing = REAL_TIME) -> None:
-        super().__init__(timing=timing)
-        self.add_key(KEY, "acme", "batch:write")
+    def __init__(
+        self,
+        *,
+        timing: Timing = REAL_TIME,
+        prompt_bytes: int = PROMPT_BYTES,
+        registry: Registry | None = None,
+        account_batches: int = 100,
+    ) -> None:
+        super().__init__(timing=timing, prompt_bytes=prompt_bytes, registry=registry, account_batches=account_batches)
+        self.add_key(KEY, "acme", "batch:write", "inference:write", "routing:write", "read")
         self.add_key(OTHER_KEY, "other", "batch:write")
         self.add_key(READ_KEY, "acme", "batch:read")
         self.add_key(POWERLESS_KEY, "acme")
-        self.registry = Registry.from_json(MODELS)
         self.app = self.build()
 
-    def build(self) -> FastAPI:
+    def build(self, inline_bytes: int | None = None) -> FastAPI:
         """Build the application over the services."""
-        services = Services(self.accounts, self.files, self.batches, self.registry)
-        return build_app(services, {"/v1": OPENAI}, clock=self.clock, new_id=self.new_id)
+        return build_app(self.services(), MOUNTS, clock=self.clock, new_id=self.new_id, inline_bytes=inline_bytes)
 
-    def http(self, secret: str | None = KEY) -> TestClient:
-        """Give a plain HTTP client that sends this key."""
+    def services(self) -> Services:
+        """Give what the application stands on."""
+        return Services(
+            accounts=self.accounts,
+            files=self.files,
+            uploads=self.uploads,
+            batches=self.batches,
+            registry=self.registry,
+        )
+
+    def http(self, secret: str | None = KEY, contract: str = "openai") -> TestClient:
+        """Give a plain HTTP client of a contract's mount that sends this key."""
         headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
-        return TestClient(self.app, base_url="http://testserver/v1", headers=headers)
+        return TestClient(self.app, base_url=base_url(contract), headers=headers)
 
-    def openai(self, secret: str = KEY) -> OpenAI:
-        """Give the official SDK with this key."""
-        return OpenAI(http_client=TestClient(self.app), base_url="http://testserver/v1", api_key=secret, max_retries=0)
+    def openai(self, secret: str = KEY, contract: str = "openai") -> OpenAI:
+        """Give the official SDK with this key, at a contract's mount."""
+        return OpenAI(http_client=TestClient(self.app), base_url=base_url(contract), api_key=secret, max_retries=0)
 
     def upload(self, content: bytes | None = None, secret: str = KEY) -> str:
         """Upload a file of two lines, or this one, and give its id."""

@@ -6,7 +6,7 @@ condition that only one of them may. DynamoDB and S3 make each call atomic; here
 
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from threading import RLock
 from typing import Any, NamedTuple, Protocol
@@ -23,19 +23,25 @@ from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.keys import DynamoKeys
 from shared.adapters.dynamodb.shards import DynamoShards
 from shared.adapters.dynamodb.tables import TABLES, creation
+from shared.adapters.dynamodb.uploads import DynamoUploads
 from shared.adapters.dynamodb.workers import DynamoWorkers
+from shared.adapters.elsewhere import S3Elsewhere
 from shared.adapters.memory import Memory
 from shared.adapters.s3 import S3Blobs
 from shared.ports import (
     BatchStore,
     Blobs,
     ChunkLog,
+    Elsewhere,
+    Expiries,
     FileStore,
+    Inventory,
     Keys,
     Multipart,
     OpenBatches,
     ShardQueue,
     Shards,
+    UploadStore,
     WorkerTable,
 )
 
@@ -53,6 +59,8 @@ class Stores(NamedTuple):
 
     keys: Keys
     files: FileStore
+    uploads: UploadStore
+    expiries: Expiries
     batches: BatchStore
     open_batches: OpenBatches
     shards: Shards
@@ -138,6 +146,8 @@ def stores(place: str, request: pytest.FixtureRequest) -> Stores:
         return Stores(
             keys=memory.keys,
             files=memory.files,
+            uploads=memory.uploads,
+            expiries=memory.uploads,
             batches=memory.batches,
             open_batches=memory.batches,
             shards=memory.shards,
@@ -148,9 +158,12 @@ def stores(place: str, request: pytest.FixtureRequest) -> Stores:
     dynamo: Dynamo = request.getfixturevalue("dynamo")
     prefix: str = request.getfixturevalue("prefix")
     batches, shards = DynamoBatches(dynamo, prefix), DynamoShards(dynamo, prefix)
+    uploads = DynamoUploads(dynamo, prefix)
     return Stores(
         keys=DynamoKeys(dynamo, prefix),
         files=DynamoFiles(dynamo, prefix),
+        uploads=uploads,
+        expiries=uploads,
         batches=batches,
         open_batches=batches,
         shards=shards,
@@ -160,8 +173,8 @@ def stores(place: str, request: pytest.FixtureRequest) -> Stores:
     )
 
 
-class Bucket(Blobs, Multipart, Protocol):
-    """Both ports of a bucket."""
+class Bucket(Blobs, Multipart, Inventory, Protocol):
+    """The ports of a bucket."""
 
 
 @pytest.fixture
@@ -174,3 +187,37 @@ def bucket(place: str, request: pytest.FixtureRequest) -> Bucket:
     client = aws.client("s3")
     client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
     return S3Blobs(client, name)
+
+
+class Outside(NamedTuple):
+    """A bucket of ours, and another one."""
+
+    bucket: Bucket
+    elsewhere: Elsewhere
+    name: str
+    put: Callable[[str, bytes], object]
+
+    def uri(self, key: str) -> str:
+        """Name an object of the other bucket."""
+        return f"s3://{self.name}/{key}"
+
+
+@pytest.fixture
+def outside(place: str, request: pytest.FixtureRequest) -> Outside:
+    """Give an empty bucket, and another one that is empty too."""
+    name = fresh_name()
+    if place == "memory":
+        memory = Memory()
+        return Outside(
+            memory.blobs, memory.elsewhere, name, lambda key, data: memory.blobs.put(f"s3://{name}/{key}", data)
+        )
+    client = request.getfixturevalue("aws").client("s3")
+    ours = fresh_name()
+    for bucket in (ours, name):
+        client.create_bucket(Bucket=bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
+    return Outside(
+        S3Blobs(client, ours),
+        S3Elsewhere(client, ours),
+        name,
+        lambda key, data: client.put_object(Bucket=name, Key=key, Body=data),
+    )

@@ -1,23 +1,34 @@
 """The services of the API over stores in memory, with a clock that a test turns by hand and ports that it may make hostile."""
 
 from hashlib import sha256
+from pathlib import Path
 
 from shared.adapters.ids import Sequence
 from shared.adapters.memory import Memory
 from shared.core.contracts import CONTRACTS
 from shared.core.ids import BatchRef, Space
+from shared.core.models import Registry
 from shared.core.records import ApiKey, File
 from shared.core.window import Timing
-from shared.ports import BatchStore, Blobs, FileStore, Keys, Workflow
+from shared.ports import BatchStore, Blobs, FileStore, Keys, Multipart, ScanStarter, UploadStore, Workflow
+from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
+from shared.services.callbacks import Callbacks
+from shared.services.expiries import ExpirySweep
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.scans import LEG_BYTES, Scans
+from shared.services.uploads import PROMPT_BYTES, Uploads
 
 START = 1_800_000_000.0
 ACME = Space("acme", "openai")
 OPENAI = CONTRACTS["openai"]
 REAL_TIME = Timing()
+HOSTS = {"inside.example.com": ("93.184.216.34", "10.0.0.7"), "hooks.example.com": ("93.184.216.34",)}
+"""What names resolve to; all others do not."""
+
+MODELS = (Path(__file__).parents[2] / "local" / "models.json").read_bytes()
 
 LINE = (
     b'{"custom_id": "%s", "method": "POST", "url": "/v1/chat/completions",'
@@ -46,24 +57,73 @@ class World:
         keys: Keys | None = None,
         file_store: FileStore | None = None,
         batch_store: BatchStore | None = None,
+        upload_store: UploadStore | None = None,
         blobs: Blobs | None = None,
+        multipart: Multipart | None = None,
         workflow: Workflow | None = None,
+        scan_starter: ScanStarter | None = None,
+        account_bytes: int | None = None,
+        prompt_bytes: int = PROMPT_BYTES,
+        leg_bytes: int = LEG_BYTES,
+        registry: Registry | None = None,
+        account_batches: int = 100,
     ) -> None:
         self.memory = memory or Memory()
         self.time = START
+        self.registry = registry or Registry.from_json(MODELS)
         self._ids = Sequence()
         self.files = Files(
             store=file_store or self.memory.files,
             blobs=blobs or self.memory.blobs,
             multipart=self.memory.blobs,
+            presigner=self.memory.blobs,
+            registry=self.registry,
             timing=timing,
             clock=self.clock,
             new_id=self.new_id,
+            account_bytes=account_bytes,
+        )
+        self.uploads = Uploads(
+            store=upload_store or self.memory.uploads,
+            files=self.files,
+            blobs=blobs or self.memory.blobs,
+            multipart=multipart or self.memory.blobs,
+            inventory=self.memory.blobs,
+            presigner=self.memory.blobs,
+            scans=scan_starter or self.memory.scans,
+            timing=timing,
+            clock=self.clock,
+            new_id=self.new_id,
+            prompt_bytes=prompt_bytes,
+        )
+        self.scans = Scans(
+            files=file_store or self.memory.files,
+            blobs=blobs or self.memory.blobs,
+            multipart=multipart or self.memory.blobs,
+            elsewhere=self.memory.elsewhere,
+            contracts=CONTRACTS,
+            clock=self.clock,
+            leg_bytes=leg_bytes,
+        )
+        self.expiries = ExpirySweep(
+            expiries=self.memory.uploads,
+            file_store=file_store or self.memory.files,
+            upload_store=self.memory.uploads,
+            blobs=self.memory.blobs,
+            multipart=self.memory.blobs,
+            clock=self.clock,
         )
         self.progress = Progress(shards=self.memory.shards, blobs=blobs or self.memory.blobs, clock=self.clock)
         self.batches = Batches(
             store=batch_store or self.memory.batches,
             files=self.files,
+            acceptance=Acceptance(
+                blobs=blobs or self.memory.blobs,
+                registry=self.registry,
+                callbacks=Callbacks(lambda host: HOSTS.get(host, ())),
+                timing=timing,
+                account_batches=account_batches,
+            ),
             progress=self.progress,
             workflow=workflow or self.memory.workflow,
             timing=timing,

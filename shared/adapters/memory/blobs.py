@@ -142,9 +142,11 @@ class MemoryElsewhere:
         """Give size and ETag; NotFound."""
         return self._blobs.stat(self._allowed(uri))
 
-    def fetch(self, key: str, upload: str, number: int, *, uri: str, start: int, end: int, etag: str) -> None:
+    def fetch(self, key: str, upload: str, number: int, *, uri: str, span: tuple[int, int] | None, etag: str) -> None:
         """Write a part from that object; Conflict; NotFound."""
-        self._blobs.copy(key, upload, number, source=self._allowed(uri), start=start, end=end, etag=etag)
+        source = self._allowed(uri)
+        start, end = span or (0, self._blobs.stat(source).size)
+        self._blobs.copy(key, upload, number, source=source, start=start, end=end, etag=etag)
 
     def deliver(self, key: str, uri: str) -> None:
         """Copy an object of ours there; NotFound."""

@@ -1,0 +1,105 @@
+"""The sweep: what has expired goes with everything that belongs to it, and nothing else does."""
+
+import pytest
+from msgspec.structs import replace
+
+from shared.core import paths
+from shared.core.errors import NotFound
+from shared.core.records import Stored, UploadStatus
+from shared.services.uploads import NewUpload
+from tests.services.test_scans import CONTENT, uploaded
+from tests.services.world import ACME, OPENAI, START, World, lines
+
+DAY = 86400
+THIRTY_DAYS = 30 * DAY
+
+
+def begin(world: World, content: bytes) -> tuple[str, str]:
+    """Begin an upload and add its one part; give both ids."""
+    upload = world.uploads.create(ACME, OPENAI, NewUpload("a.jsonl", "batch", len(content), None)).upload
+    part = world.uploads.begin_part(ACME, upload.id)
+    part.write(content)
+    return upload.id, part.finish().id
+
+
+def test_an_expired_file_goes_with_its_bytes_and_makes_room() -> None:
+    """Record, object, scan, and its place in what is stored; a younger file stays."""
+    world = World()
+    old = world.take_in()
+    world.time = START + DAY
+    young = world.take_in()
+    world.time = START + THIRTY_DAYS + 1
+
+    assert 1 == world.expiries.sweep()
+
+    with pytest.raises(NotFound):
+        world.memory.files.get(ACME, old.id)
+    assert [paths.file("acme", young.id), paths.scan("acme", young.id)] == world.memory.blobs.keys()
+    assert Stored(files=1, bytes=young.bytes, input_files=1, input_bytes=young.bytes) == world.memory.files.stored(ACME)
+
+
+def test_a_file_that_a_live_batch_needs_stays() -> None:
+    """Until the batch has ended."""
+    world = World()
+    file = world.take_in()
+    world.batches.create(ACME, OPENAI, world.request(file.id))
+    world.time = START + THIRTY_DAYS + 1
+
+    assert 0 == world.expiries.sweep()
+
+    assert lines(2) == world.memory.blobs.get(paths.file("acme", file.id))
+
+
+def test_an_expired_upload_loses_its_parts_at_once_and_its_record_a_day_later() -> None:
+    """In between it can be asked what became of it."""
+    world = World()
+    upload_id, _ = begin(world, lines(2))
+    world.time = START + 3601
+
+    world.expiries.sweep()
+
+    assert [] == world.memory.blobs.keys()
+    assert UploadStatus.EXPIRED == world.uploads.get(ACME, upload_id).upload.status
+    world.time = START + 3601 + DAY
+    world.expiries.sweep()
+    with pytest.raises(NotFound):
+        world.uploads.get(ACME, upload_id)
+
+
+def test_parts_that_went_to_the_store_expire_as_well() -> None:
+    """The multipart upload is aborted."""
+    world = World()
+    upload = world.uploads.create(ACME, OPENAI, NewUpload("a.jsonl", "batch", 10, None)).upload
+    world.uploads.urls(ACME, OPENAI, upload.id, [1])
+    world.time = START + 3601
+
+    world.expiries.sweep()
+
+    assert {} == world.memory.blobs._uploads
+
+
+def test_a_completed_upload_is_forgotten_and_its_file_stays() -> None:
+    """The file has a life of its own."""
+    world = World()
+    upload_id, part_id = begin(world, lines(2))
+    file = world.uploads.complete(ACME, OPENAI, upload_id, part_ids=[part_id], digest=None).file
+    world.time = START + 3601 + DAY
+
+    world.expiries.sweep()
+
+    with pytest.raises(NotFound):
+        world.uploads.get(ACME, upload_id)
+    assert file is not None
+    assert file == world.files.get(ACME, file.id)
+
+
+def test_an_expired_file_that_is_still_to_be_scanned_goes_with_its_parts() -> None:
+    """Legs, pieces, parts."""
+    world = World(leg_bytes=100)
+    file = uploaded(world, CONTENT)
+    world.memory.files.update(ACME, file.id, lambda file: replace(file, expires_at=int(START) + 10))
+    world.time = START + 11
+
+    world.expiries.sweep()
+
+    assert [] == world.memory.blobs.keys()
