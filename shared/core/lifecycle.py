@@ -88,3 +88,15 @@ def advance(batch: Batch, event: Event, at: int) -> Batch:
 def is_terminal(batch: Batch) -> bool:
     """Whether the batch has ended."""
     return batch.status in TERMINAL
+
+
+def diagram() -> str:
+    """Draw the table as a Mermaid state diagram: an arrow for each pair of statuses, labelled with its events."""
+    arrows: dict[tuple[Status, Status], list[Event]] = {}
+    for (status, event), after in TRANSITIONS.items():
+        arrows.setdefault((status, after), []).append(event)
+    lines = ["stateDiagram-v2"]
+    lines += [f"    [*] --> {status}" for status in (Status.VALIDATING, Status.IN_PROGRESS)]  # as the contract says
+    lines += [f"    {status} --> {after}: {', '.join(events)}" for (status, after), events in arrows.items()]
+    lines += [f"    {status} --> [*]" for status in Status if status in TERMINAL]
+    return "\n".join(lines)
