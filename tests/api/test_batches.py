@@ -74,6 +74,7 @@ def test_a_new_batch_has_every_field_of_the_object(world: World) -> None:
             "total_tokens": 0,
         },
         "metadata": {"job": "nightly"},
+        "slackwater": {"reason": "validating", "since": int(START)},
     } == answer.json()
     assert answer.json() == world.http().get(f"batches/{batch_id}").json()
 

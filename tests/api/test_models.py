@@ -24,6 +24,12 @@ def test_models_are_listed_as_the_registry_has_them(world: World) -> None:
             "max_requests": 1_000_000,
             "max_file_bytes": 5_000_000_000,
             "max_output_tokens": 4096,
+            "pricing": {
+                "unit": "microusd_per_million_tokens",
+                "input": "50000",
+                "cached_input": "25000",
+                "output": "100000",
+            },
         },
     } == world.http().get("models/echo").json()
 
