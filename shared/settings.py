@@ -52,6 +52,7 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
         mounts: The contracts and their path prefixes, `name=/prefix`, separated by commas.
         time_scale: How many times faster windows and waits pass.
         scan_function: The Lambda that scans what was too large to be scanned at its upload (`functions.tasks.scan`).
+        s3_prefixes: Where in S3 files may come from and results may go: `s3://bucket/path`, separated by commas; `{org}` stands for the organization.
         account_bytes: The most bytes that an organization may store under a contract that sets no limit.
         account_batches: The most unfinished batches that an organization may have, under all contracts together.
 
@@ -61,6 +62,7 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
     scan_function: str
     mounts: str = "openai=/v1"
     time_scale: float = 1.0
+    s3_prefixes: str = ""
     account_bytes: int | None = None
     account_batches: int = 100
 

@@ -16,6 +16,7 @@ from shared.ports import Clock, NewId
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.files import Files
+from shared.services.s3_files import S3Files
 from shared.services.uploads import Uploads
 
 TITLE = "Slackwater"
@@ -28,6 +29,7 @@ class Services(NamedTuple):
     accounts: Accounts
     files: Files
     uploads: Uploads
+    s3_files: S3Files
     batches: Batches
     registry: Registry
 
@@ -55,7 +57,7 @@ def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: in
     gate = Gate(services.accounts, contract)
     mount = APIRouter(prefix=prefix)
     health.add(mount)
-    files.add(mount, contract, services.files, gate)
+    files.add(mount, contract, services.files, services.s3_files, gate)
     contents.add(mount, contract, services.files, gate, inline_bytes)
     uploads.add(mount, contract, services.uploads, gate)
     batches.add(mount, contract, services.batches, gate)

@@ -12,6 +12,11 @@ JSON_BYTES = 1 << 20
 BLOCK_BYTES = 1 << 20
 
 
+def is_json(request: Request) -> bool:
+    """Whether a body says that it is JSON."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json"
+
+
 async def json_object(request: Request) -> dict[str, Any]:
     """Read a body that must be a JSON object. Refused `request_too_large` or `invalid_request`."""
     body = bytearray()

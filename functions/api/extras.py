@@ -40,6 +40,12 @@ def _waiting(batch: Batch) -> dict[str, Any]:
     return {"reason": batch.status, "since": since.get(batch.status, batch.created_at)}
 
 
+def _s3(batch: Batch) -> dict[str, Any]:
+    if batch.output_s3_prefix is None:
+        return {}
+    return {"output_s3_prefix": batch.output_s3_prefix, "output_s3_status": batch.output_s3_status or "pending"}
+
+
 def _gridline(_: Batch) -> dict[str, Any]:
     return {"gridline": {"reason": None}}
 
@@ -63,6 +69,7 @@ def _execution(batch: Batch) -> dict[str, Any]:
 
 _EXTRAS: dict[str, Callable[[Batch], dict[str, Any]]] = {
     "slackwater": _slackwater,
+    "s3": _s3,
     "gridline": _gridline,
     "pricing": _pricing,
     "execution": _execution,

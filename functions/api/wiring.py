@@ -14,6 +14,7 @@ from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.keys import DynamoKeys
 from shared.adapters.dynamodb.shards import DynamoShards
 from shared.adapters.dynamodb.uploads import DynamoUploads
+from shared.adapters.elsewhere import S3Elsewhere
 from shared.adapters.functions import LambdaScans
 from shared.adapters.ids import new_id, now
 from shared.adapters.presigned import S3Presigner
@@ -22,6 +23,7 @@ from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
 from shared.core.contracts import CONTRACTS
 from shared.core.models import Registry
+from shared.core.prefixes import Prefixes
 from shared.core.window import Timing
 from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
@@ -29,6 +31,8 @@ from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.s3_files import S3Files
+from shared.services.scans import Scans
 from shared.services.uploads import Uploads
 from shared.settings import ApiSettings
 
@@ -39,10 +43,14 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
     dynamo = Dynamo(clients.dynamodb, sleep=time.sleep, random=random.random)
     store = S3Blobs(clients.s3, settings.bucket)
     presigner = S3Presigner(clients.s3, settings.bucket)
+    elsewhere = S3Elsewhere(clients.s3, settings.bucket)
+    scan_starter = LambdaScans(clients.functions, settings.scan_function)
+    prefixes = Prefixes.of(settings.s3_prefixes)
     timing = Timing(settings.time_scale)
     registry = Registry.from_json(Path(settings.models_file).read_bytes())
+    file_store = DynamoFiles(dynamo, settings.table_prefix)
     files = Files(
-        store=DynamoFiles(dynamo, settings.table_prefix),
+        store=file_store,
         blobs=store,
         multipart=store,
         presigner=presigner,
@@ -59,10 +67,21 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         multipart=store,
         inventory=store,
         presigner=presigner,
-        scans=LambdaScans(clients.functions, settings.scan_function),
+        scans=scan_starter,
         timing=timing,
         clock=now,
         new_id=new_id,
+    )
+    s3_files = S3Files(
+        files=files,
+        blobs=store,
+        elsewhere=elsewhere,
+        scans=Scans(
+            files=file_store, blobs=store, multipart=store, elsewhere=elsewhere, contracts=CONTRACTS, clock=now
+        ),
+        starter=scan_starter,
+        prefixes=prefixes,
+        timing=timing,
     )
     batches = Batches(
         store=DynamoBatches(dynamo, settings.table_prefix),
@@ -73,6 +92,7 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
             callbacks=Callbacks(resolve),
             timing=timing,
             account_batches=settings.account_batches,
+            prefixes=prefixes,
         ),
         progress=Progress(shards=DynamoShards(dynamo, settings.table_prefix), blobs=store, clock=now),
         workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
@@ -84,6 +104,7 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         accounts=Accounts(DynamoKeys(dynamo, settings.table_prefix), clock=now),
         files=files,
         uploads=uploads,
+        s3_files=s3_files,
         batches=batches,
         registry=registry,
     )

@@ -34,6 +34,7 @@ from shared.core.plan import ShardSize
 from shared.core.records import Batch
 from shared.core.window import Timing
 from shared.ports import BatchStore, Clock, OpenBatches, ScanStarter
+from shared.services.delivery import Delivery
 from shared.services.expiries import ExpirySweep
 from shared.services.finalize import Finalizer
 from shared.services.fleet import FleetService
@@ -65,6 +66,7 @@ class Services(NamedTuple):
     scans: Scans
     scan_starter: ScanStarter
     expiries: ExpirySweep
+    delivery: Delivery
     ended: Callable[[Batch], None]
     clock: Clock
 
@@ -90,12 +92,13 @@ def _services() -> Services:
     registry = Registry.from_json(Path(settings.models_file).read_bytes())
     files = DynamoFiles(dynamo, settings.table_prefix)
     uploads = DynamoUploads(dynamo, settings.table_prefix)
+    elsewhere = S3Elsewhere(clients.s3, settings.bucket)
     timing = Timing(settings.time_scale)
     scans = Scans(
         files=files,
         blobs=store,
         multipart=store,
-        elsewhere=S3Elsewhere(clients.s3, settings.bucket),
+        elsewhere=elsewhere,
         contracts=CONTRACTS,
         clock=now,
     )
@@ -151,6 +154,7 @@ def _services() -> Services:
         expiries=ExpirySweep(
             expiries=uploads, file_store=files, upload_store=uploads, blobs=store, multipart=store, clock=now
         ),
+        delivery=Delivery(batches=batches, elsewhere=elsewhere),
         ended=_ended(Logger(service="slackwater-tasks")),
         clock=now,
     )

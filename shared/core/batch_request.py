@@ -24,6 +24,7 @@ LARGEST_INTEGER = (1 << 63) - 1
 
 OUTPUT_SECONDS = (3600, 30 * 86400)
 URL_CHARS = 2048
+S3_PREFIX = "output_s3_prefix"
 
 
 class BatchRequest(msgspec.Struct, frozen=True):
@@ -36,6 +37,7 @@ class BatchRequest(msgspec.Struct, frozen=True):
     execution: str = "auto"
     callback_url: str | None = None
     output_lifetime: int | None = None
+    output_s3_prefix: str | None = None
 
     def fingerprint(self, contract: Contract) -> str:
         """Hash what was asked, and where: the same hash under one idempotency key is the same create."""
@@ -65,6 +67,7 @@ def read(body: Mapping[str, Any], contract: Contract) -> BatchRequest:
         execution=_execution(said),
         callback_url=_callback_url(said),
         output_lifetime=_output_lifetime(said.get("output_expires_after")),
+        output_s3_prefix=_string(said, S3_PREFIX) if S3_PREFIX in said else None,
     )
 
 

@@ -57,6 +57,7 @@ class Contract:
         file_suffix: What the name of an uploaded file must end with.
         names_files: Whether files get names from us, and the uploaded ones are not kept.
         lists_files: Whether there is a list of files.
+        takes_s3: Whether files may come from elsewhere in S3.
         form_seconds: The field of an upload that says in plain seconds how long the file lives; None: there is none.
 
         custom_id_chars: The longest custom_id, in characters.
@@ -108,6 +109,7 @@ class Contract:
     file_suffix: str = ".jsonl"
     names_files: bool = False
     lists_files: bool = True
+    takes_s3: bool = False
     form_seconds: str | None = None
 
     custom_id_chars: int = 512

@@ -249,6 +249,8 @@ class Batch(Record, frozen=True, kw_only=True):
         execution_preference: Where the caller wanted it to run; `execution` is where it runs.
         callback_url: Where its end is told, instead of the account's own place.
         output_lifetime: The seconds that its results live; None lets the contract say.
+        output_s3_prefix: Where in S3 its results are copied to.
+        output_s3_status: What became of that: `copied` or `failed`; None before.
 
     """
 
@@ -283,6 +285,8 @@ class Batch(Record, frozen=True, kw_only=True):
     fallback_from_provider: bool = False
     callback_url: str | None = None
     output_lifetime: int | None = None
+    output_s3_prefix: str | None = None
+    output_s3_status: str | None = None
     cursor: Cursor = Cursor()
     in_progress_at: int | None = None
     finalizing_at: int | None = None

@@ -7,11 +7,12 @@ the model in validation.
 import msgspec
 
 from shared.core import assignment, paths, scan
-from shared.core.batch_request import BatchRequest
+from shared.core.batch_request import S3_PREFIX, BatchRequest
 from shared.core.contract import Contract, Judged, MetadataRule
 from shared.core.errors import Refused
 from shared.core.judge import Judge
 from shared.core.models import Model, Registry
+from shared.core.prefixes import NOWHERE, Prefixes, below
 from shared.core.records import Batch, File
 from shared.core.window import Timing
 from shared.ports import Blobs, Terms
@@ -24,11 +25,19 @@ class Acceptance:
     """Accepts batches. `account_batches` is the most unfinished ones that an organization may have, under all contracts together."""
 
     def __init__(
-        self, *, blobs: Blobs, registry: Registry, callbacks: Callbacks, timing: Timing, account_batches: int
+        self,
+        *,
+        blobs: Blobs,
+        registry: Registry,
+        callbacks: Callbacks,
+        timing: Timing,
+        account_batches: int,
+        prefixes: Prefixes = NOWHERE,
     ) -> None:
         self._blobs = blobs
         self._registry = registry
         self._callbacks = callbacks
+        self._prefixes = prefixes
         self._timing = timing
         self._account_batches = account_batches
 
@@ -39,6 +48,8 @@ class Acceptance:
             raise Refused("invalid_request", message, param=f"metadata.{assignment.DEADLINE}")
         if request.callback_url is not None:
             self._callbacks.check(request.callback_url)
+        if request.output_s3_prefix is not None:
+            self._prefixes.check(batch.org, below(request.output_s3_prefix, batch.id), S3_PREFIX)
         if contract.judged is Judged.IN_VALIDATION:
             return batch
         model = self._judge(contract, batch)

@@ -136,6 +136,7 @@ class Batches:
             execution_preference=request.execution,
             callback_url=request.callback_url,
             output_lifetime=request.output_lifetime,
+            output_s3_prefix=request.output_s3_prefix,
         )
 
     def _input(self, space: Space, file_id: str) -> File:

@@ -1,5 +1,6 @@
 """The API over stores in memory, and clients of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from fastapi import FastAPI
@@ -28,7 +29,6 @@ PREFIXES = {
     "gridline": "/gridline/openai/v1",
     "token360": "/token360/v1",
 }
-MOUNTS = {prefix: CONTRACTS[name] for name, prefix in PREFIXES.items()}
 
 
 def base_url(contract: str) -> str:
@@ -46,17 +46,19 @@ class World(world.World):
         prompt_bytes: int = PROMPT_BYTES,
         registry: Registry | None = None,
         account_batches: int = 100,
+        contracts: Sequence[str] = ("openai",),
     ) -> None:
         super().__init__(timing=timing, prompt_bytes=prompt_bytes, registry=registry, account_batches=account_batches)
         self.add_key(KEY, "acme", "batch:write", "inference:write", "routing:write", "read")
         self.add_key(OTHER_KEY, "other", "batch:write")
         self.add_key(READ_KEY, "acme", "batch:read")
         self.add_key(POWERLESS_KEY, "acme")
+        self._mounts = {PREFIXES[name]: CONTRACTS[name] for name in contracts}
         self.app = self.build()
 
     def build(self, inline_bytes: int | None = None) -> FastAPI:
         """Build the application over the services."""
-        return build_app(self.services(), MOUNTS, clock=self.clock, new_id=self.new_id, inline_bytes=inline_bytes)
+        return build_app(self.services(), self._mounts, clock=self.clock, new_id=self.new_id, inline_bytes=inline_bytes)
 
     def services(self) -> Services:
         """Give what the application stands on."""
@@ -64,6 +66,7 @@ class World(world.World):
             accounts=self.accounts,
             files=self.files,
             uploads=self.uploads,
+            s3_files=self.s3_files,
             batches=self.batches,
             registry=self.registry,
         )

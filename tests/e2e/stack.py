@@ -40,6 +40,15 @@ class LocalStack:
         mine = f"SLACKWATER_STATE_DIR={self.state}\0".encode()
         return [pid for pid, args in _processes() if args[-2:] == ["-m", "gpu_job"] and mine in _environment(pid)]
 
+    def processes(self, module: str) -> list[int]:
+        """Give the process ids of this stack's processes that run a module."""
+        return [
+            pid
+            for pid, args in _processes()
+            if f"--port={self.port}" in args or str(self.port) in args
+            if module in args and "gpu_job.leash" not in args
+        ]
+
     def signal_worker(self, number: signal.Signals) -> None:
         """Send a signal to a worker that is there, waiting for one where there is none yet."""
         deadline = time.monotonic() + START_SECONDS

@@ -8,16 +8,19 @@ from shared.adapters.memory import Memory
 from shared.core.contracts import CONTRACTS
 from shared.core.ids import BatchRef, Space
 from shared.core.models import Registry
+from shared.core.prefixes import Prefixes
 from shared.core.records import ApiKey, File
 from shared.core.window import Timing
-from shared.ports import BatchStore, Blobs, FileStore, Keys, Multipart, ScanStarter, UploadStore, Workflow
+from shared.ports import BatchStore, Blobs, Elsewhere, FileStore, Keys, Multipart, ScanStarter, UploadStore, Workflow
 from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
+from shared.services.delivery import Delivery
 from shared.services.expiries import ExpirySweep
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.s3_files import S3Files
 from shared.services.scans import LEG_BYTES, Scans
 from shared.services.uploads import PROMPT_BYTES, Uploads
 
@@ -25,6 +28,7 @@ START = 1_800_000_000.0
 ACME = Space("acme", "openai")
 OPENAI = CONTRACTS["openai"]
 REAL_TIME = Timing()
+PREFIXES = Prefixes(["s3://lake/{org}", "s3://forbidden/"])
 HOSTS = {"inside.example.com": ("93.184.216.34", "10.0.0.7"), "hooks.example.com": ("93.184.216.34",)}
 """What names resolve to; all others do not."""
 
@@ -62,6 +66,7 @@ class World:
         multipart: Multipart | None = None,
         workflow: Workflow | None = None,
         scan_starter: ScanStarter | None = None,
+        elsewhere: Elsewhere | None = None,
         account_bytes: int | None = None,
         prompt_bytes: int = PROMPT_BYTES,
         leg_bytes: int = LEG_BYTES,
@@ -105,6 +110,17 @@ class World:
             clock=self.clock,
             leg_bytes=leg_bytes,
         )
+        self.s3_files = S3Files(
+            files=self.files,
+            blobs=self.memory.blobs,
+            elsewhere=self.memory.elsewhere,
+            scans=self.scans,
+            starter=self.memory.scans,
+            prefixes=PREFIXES,
+            timing=timing,
+            prompt_bytes=prompt_bytes,
+        )
+        self.delivery = Delivery(batches=self.memory.batches, elsewhere=elsewhere or self.memory.elsewhere)
         self.expiries = ExpirySweep(
             expiries=self.memory.uploads,
             file_store=file_store or self.memory.files,
@@ -123,6 +139,7 @@ class World:
                 callbacks=Callbacks(lambda host: HOSTS.get(host, ())),
                 timing=timing,
                 account_batches=account_batches,
+                prefixes=PREFIXES,
             ),
             progress=self.progress,
             workflow=workflow or self.memory.workflow,

@@ -54,6 +54,7 @@ def add(routes: APIRouter, contract: Contract, batches: Batches, gate: Gate) -> 
 _OPTIONS: dict[str, dict[str, Any]] = {
     "callback_url": {"type": "string", "format": "uri"},
     "execution": {"type": "string", "enum": list(batch_request.EXECUTIONS)},
+    "output_s3_prefix": {"type": "string"},
     "output_expires_after": {
         "type": "object",
         "properties": {"anchor": {"type": "string", "enum": ["created_at"]}, "seconds": {"type": "integer"}},

@@ -4,8 +4,11 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
+from fastapi.concurrency import run_in_threadpool
 
+from functions.api import s3_request
 from functions.api.auth import Gate
+from functions.api.body import is_json, json_object
 from functions.api.multipart import boundary
 from functions.api.query import Limit, newest_first
 from functions.api.receive import FORM_BYTES, announced, receive
@@ -16,18 +19,27 @@ from shared.core.errors import Refused
 from shared.services.accounts import Caller
 from shared.services.files import Files
 from shared.services.intake import too_large
+from shared.services.s3_files import S3Files
 
 LIMIT = Limit(most=10_000, default=10_000)
 
 
-def add(routes: APIRouter, contract: Contract, files: Files, gate: Gate) -> None:
+def add(routes: APIRouter, contract: Contract, files: Files, s3_files: S3Files, gate: Gate) -> None:
     """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
 
     @routes.post("/files", openapi_extra={"requestBody": _form(contract)})
     async def upload_file(caller: writer, request: Request) -> FileObject:
-        """Upload a file; the answer comes when it is stored and scanned."""
+        """Upload a file; the answer comes when it is stored and scanned. As JSON, name one that is in S3 already, where that is open."""
+        if contract.takes_s3 and is_json(request):
+            wanted = s3_request.read(await json_object(request))
+            take = partial(s3_files.take, caller.space(contract), contract)
+            return FileObject.of(
+                await run_in_threadpool(
+                    take, uri=wanted.uri, purpose=wanted.purpose, expires_after=wanted.expires_after
+                )
+            )
         limit = contract.file_bytes + FORM_BYTES
         if announced(request) > limit:
             raise too_large(contract)
