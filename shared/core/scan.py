@@ -11,7 +11,6 @@ rather than a bad line.
 The index is a sequence of frames, each a 4-byte big-endian length and that many bytes of MessagePack: a list of `Entry` and `LineError`.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
@@ -199,8 +198,8 @@ class Scanner:
 
 
 def _check_encoding(raw: bytes, line: int) -> None:
-    # Plain text in UTF-16 without a mark is good UTF-8, of which every other character is NUL: its first line gives it away.
-    if line == 1 and json.detect_encoding(raw) != "utf-8":
+    # Plain text in UTF-16 or UTF-32 without a mark is good UTF-8 with a NUL beside every character: the first one gives it away.
+    if line == 1 and 0 in raw[:2]:
         raise _not_utf8(line)
     try:
         raw.decode()
