@@ -11,7 +11,7 @@ from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.models import AdapterLimit, Model, Registry
 from shared.core.records import Prices
-from tests.api.world import START, World
+from tests.api.world import PREFIXES, START, World
 
 CHAT = "/v1/chat/completions"
 EMBEDDINGS = "/v1/embeddings"
@@ -61,7 +61,7 @@ REGISTRY = Registry(
 
 def world(**settings: Any) -> World:
     """Give a new world with these models."""
-    return World(**{"registry": REGISTRY} | settings)
+    return World(**{"registry": REGISTRY, "contracts": tuple(PREFIXES)} | settings)
 
 
 def chat(custom_id: str = "a", **body: Any) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from itertools import count
 import pytest
 from msgspec.structs import replace
 
-from shared.core.errors import Conflict, Illegal, NotFound
+from shared.core.errors import Conflict, Full, Illegal, Limit, NotFound
 from shared.core.ids import BatchRef, Space
 from shared.core.records import Batch, Counts, Cursor, Ending, File, Status, Usage
-from shared.ports import IdempotencyKey
+from shared.ports import IdempotencyKey, Terms
 from tests.contracts.conftest import Stores
 from tests.contracts.samples import ELSEWHERE, REF, SPACE, at_once, batch, file
 
@@ -254,3 +254,84 @@ def test_a_result_file_is_a_file_like_others(stores: Stores) -> None:
     changed: File = stores.files.update(SPACE, "file-out", lambda file: replace(file, expires_at=1))
     assert 1 == changed.version
     stores.files.delete(SPACE, "file-out")
+
+
+def test_unfinished_batches_fill_the_places_of_their_space(stores: Stores) -> None:
+    """One too many makes nothing, uses no key up, and is told the limit; an end makes room."""
+    terms = Terms(account_most=9, space_most=2)
+    stores.batches.create(batch("batch_1"), None, terms)
+    stores.batches.create(batch("batch_2"), KEY, terms)
+    with pytest.raises(Full) as full:
+        stores.batches.create(batch("batch_3"), IdempotencyKey("twice", "hash"), terms)
+    assert Limit("open_batches", 2, 2) == full.value.limit
+    assert ("batch_1", "batch_2") == stores.files.get(SPACE, "file-1").held_by
+    assert "batch_2" == stores.batches.create(batch("batch_3"), KEY, terms).id
+    stores.batches.finish(REF, ended, ())
+    assert "batch_3" == stores.batches.create(batch("batch_3"), IdempotencyKey("twice", "hash"), terms).id
+
+
+def test_the_places_of_an_account_are_shared_by_its_spaces(stores: Stores) -> None:
+    """Those of one space are its own, and another organization has others."""
+    elsewhere, rival = ELSEWHERE
+    terms = Terms(account_most=2, space_most=2)
+    for space in (elsewhere, rival):
+        stores.files.put(file(space=space))
+    stores.batches.create(batch("batch_1"), None, terms)
+    stores.batches.create(batch("batch_2", space=elsewhere), None, terms)
+    stores.batches.create(batch("batch_3", space=rival), None, terms)
+    with pytest.raises(Full) as full:
+        stores.batches.create(batch("batch_4"), None, terms)
+    assert Limit("open_batches", 2, 2) == full.value.limit
+    assert "batch_4" == stores.batches.create(batch("batch_4"), None, Terms(space_most=2)).id
+
+
+def test_a_repetition_takes_one_place(stores: Stores) -> None:
+    """The same create again, and the same end."""
+    terms = Terms(account_most=2)
+    for _ in range(3):
+        stores.batches.create(batch("batch_1"), None, terms)
+    stores.batches.create(batch("batch_2"), None, terms)
+    for _ in range(3):
+        stores.batches.finish(REF, ended, ())
+    stores.batches.create(batch("batch_3"), None, terms)
+    with pytest.raises(Full):
+        stores.batches.create(batch("batch_4"), None, terms)
+
+
+def test_twenty_creates_at_once_fill_three_places(stores: Stores) -> None:
+    """No more are made, and the others are told so."""
+    terms = Terms(space_most=3)
+    answers = at_once(20, lambda number: stores.batches.create(batch(f"batch_{number}"), None, terms))
+    made = [answer for answer in answers if isinstance(answer, Batch)]
+    assert len(made) == len(stores.batches.page(SPACE, after=None, limit=99)) <= 3
+    while len(made) < 3:  # a store that was too busy may have turned more away
+        made.append(stores.batches.create(batch(f"batch_more{len(made)}"), None, terms))
+    with pytest.raises(Full):
+        stores.batches.create(batch("batch_late"), None, terms)
+
+
+def test_a_batch_decides_how_long_its_input_stays(stores: Stores) -> None:
+    """At its creation and at its end, where they say so."""
+    stores.batches.create(batch("batch_1"), None, Terms(input_until=1_800_500_000))
+    assert 1_800_500_000 == stores.files.get(SPACE, "file-1").expires_at
+    stores.batches.create(batch("batch_2"), None)
+    stores.batches.finish(REF._replace(id="batch_2"), ended, ())
+    assert 1_800_500_000 == stores.files.get(SPACE, "file-1").expires_at
+    stores.batches.finish(REF, ended, (), input_until=1_800_000_100)
+    assert (1_800_000_100, ()) == (
+        stores.files.get(SPACE, "file-1").expires_at,
+        stores.files.get(SPACE, "file-1").held_by,
+    )
+
+
+def test_metadata_is_kept_as_the_json_it_was(stores: Stores) -> None:
+    """Whatever is in it: numbers of both kinds, empty keys, more levels than a store's own values have."""
+    deep: dict[str, object] = {}
+    for _ in range(60):
+        deep = {"": deep}
+    metadata = {"whole": 1, "float": 1.0, "large": 2**63 - 1, "small": 1e-200, "none": None, "deep": deep}
+    stores.batches.create(replace(batch(), metadata=metadata), None)
+    kept = stores.batches.update(REF, lambda batch: replace(batch, token="t")).metadata
+    assert metadata == kept == stores.batches.get(REF).metadata
+    assert kept is not None
+    assert isinstance(kept["float"], float)
