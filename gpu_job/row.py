@@ -105,7 +105,7 @@ def _error(reply: Reply) -> dict[str, Any]:
     said = body.get("error", body) if isinstance(body, dict) else {}
     said = said if isinstance(said, dict) else {}
     message, param = said.get("message", said.get("detail")), said.get("param")
-    refused = reply.status < HTTPStatus.INTERNAL_SERVER_ERROR
+    refused = reply.status < HTTPStatus.INTERNAL_SERVER_ERROR and reply.status != HTTPStatus.TOO_MANY_REQUESTS
     code = "invalid_request" if refused else "server_error"
     return {
         "message": message if isinstance(message, str) else f"the engine answered {reply.status}",

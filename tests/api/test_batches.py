@@ -16,7 +16,7 @@ from tests.services.world import ref
 NOBODY = "batch_00000000000000000000000000"
 
 
-def change(world: World, batch_id: str, **fields: Any) -> Batch:  # noqa: ANN401 - any field of the record
+def change(world: World, batch_id: str, **fields: Any) -> Batch:
     """Write fields of a record."""
     return world.memory.batches.update(ref(batch_id), lambda batch: msgspec.structs.replace(batch, **fields))
 
@@ -27,7 +27,7 @@ def move(world: World, batch_id: str, *events: Event) -> None:
         world.memory.batches.update(ref(batch_id), partial(lifecycle.advance, event=event, at=int(START) + 9))
 
 
-def body(world: World, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - also wrong ones
+def body(world: World, **fields: Any) -> dict[str, Any]:
     """Give a good body of a create, with these fields."""
     return {
         "input_file_id": world.upload(),

@@ -85,7 +85,7 @@ class World(world.World):
         file = self.openai(secret).files.create(file=("requests.jsonl", content or lines(2)), purpose="batch")
         return file.id
 
-    def create(self, file_id: str | None = None, secret: str = KEY, **fields: Any) -> str:  # noqa: ANN401 - also wrong ones
+    def create(self, file_id: str | None = None, secret: str = KEY, **fields: Any) -> str:
         """Create a batch of this file, or a new one, and give its id."""
         batch = self.openai(secret).batches.create(
             **{

@@ -1,0 +1,101 @@
+"""What goes into the engine and what comes out, by contract."""
+
+import json
+from typing import Any
+
+import pytest
+
+from gpu_job.row import finish, prepare
+from gpu_job.upstream import Reply
+from shared.core.models import Model
+from shared.core.plan import PlanLine, ShardPlan
+from shared.core.request_line import RequestLine, parse
+
+URL = "/v1/chat/completions"
+MODEL = Model(
+    id="tide-7b", revision="tide-7b@1", source="", engine="echo", endpoints=(URL,), context=8192, max_output=4096
+)
+
+
+def plan(contract: str) -> ShardPlan:
+    """Give the plan of one line."""
+    return ShardPlan("batch_1", "acme", contract, "key", URL, [PlanLine(1, 0, 9, "a")])
+
+
+def request(**body: Any) -> RequestLine:
+    """Give a request with these fields."""
+    body = {"model": "tide-7b", "messages": [{"role": "user", "content": "hi"}]} | body
+    line = parse(json.dumps({"custom_id": "a", "method": "POST", "url": URL, "body": body}).encode(), 1)
+    assert isinstance(line, RequestLine)
+    return line
+
+
+def sent(contract: str, **body: Any) -> dict[str, Any]:
+    """Give what the engine is sent."""
+    told: dict[str, Any] = json.loads(prepare(plan(contract), 0, request(**body), MODEL).body)
+    return told
+
+
+def answered(contract: str, status: int, body: dict[str, Any]) -> dict[str, Any]:
+    """Give the row that comes of the engine's answer."""
+    row = prepare(plan(contract), 0, request(), MODEL)
+    told: dict[str, Any] = json.loads(finish(row, Reply(status, json.dumps(body).encode())).data)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("contract", "body", "caps"),
+    [
+        ("gridline", {}, {"max_tokens": 1024}),
+        ("gridline", {"max_tokens": 7}, {"max_tokens": 7}),
+        ("gridline", {"max_completion_tokens": 7}, {"max_completion_tokens": 7}),
+        ("openai", {}, {}),
+        ("token360", {}, {}),
+    ],
+)
+def test_a_contract_may_cap_answers_that_name_no_cap(contract: str, body: dict[str, Any], caps: dict[str, int]) -> None:
+    """What the line says stays."""
+    assert caps == {name: value for name, value in sent(contract, **body).items() if name.startswith("max_")}
+
+
+def test_an_adapter_keeps_its_name() -> None:
+    """The engine serves it beside its base, which has a name of ours."""
+    assert ("engine", "ft:tides") == (sent("gridline")["model"], sent("gridline", model="ft:tides")["model"])
+
+
+@pytest.mark.parametrize("contract", ["openai", "boardwalk", "token360"])
+def test_an_error_of_the_engine_is_an_http_answer(contract: str) -> None:
+    """With its status; `error` is null."""
+    row = answered(contract, 400, {"error": {"message": "too long", "param": "input_tokens"}})
+    assert (400, "context_length_exceeded", None) == (
+        row["response"]["status_code"],
+        row["response"]["body"]["error"]["code"],
+        row["error"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "code"),
+    [
+        (400, {"message": "m", "param": "input_tokens"}, "context_length_exceeded"),
+        (400, {"message": "m", "param": "top_p"}, "invalid_request"),
+        (422, {"message": "m"}, "invalid_request"),
+        (500, {"message": "m"}, "server_error"),
+        (429, {"message": "m"}, "server_error"),
+    ],
+)
+def test_gridline_has_a_code_and_no_answer(status: int, error: dict[str, Any], code: str) -> None:
+    """One of its six codes."""
+    row = answered("gridline", status, {"error": error})
+    assert (None, {"code": code, "message": "m"}) == (row["response"], row["error"])
+
+
+@pytest.mark.parametrize("contract", ["openai", "boardwalk", "gridline", "token360"])
+def test_an_answer_is_the_same_everywhere(contract: str) -> None:
+    """With the name that the caller used."""
+    row = answered(contract, 200, {"model": "engine", "choices": []})
+    assert (200, {"model": "tide-7b", "choices": []}, None) == (
+        row["response"]["status_code"],
+        row["response"]["body"],
+        row["error"],
+    )
