@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from gpu_job.vllm_engine import command, engine_args, environment
+
+
+def of(*extra: str, cpu: bool = True) -> list[str]:
+    """Give the command line for a model at /models/m that is served as `engine` on port 8123."""
+    return command("/engine/python", "/models/m", "engine", 8123, cpu=cpu, extra_args=extra)
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+def test_the_server_listens_on_loopback_alone(cpu: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Whatever the build, nobody reaches the engine but this machine."""
+    assert ["--host=127.0.0.1"] == [argument for argument in of(cpu=cpu) if argument.startswith("--host")]
+    assert "--port=8123" in of(cpu=cpu)
+
+
+def test_the_engine_has_a_name_of_its_own() -> None:
+    """Requests name the engine's one model, wherever its weights are."""
+    assert "--served-model-name=engine" in of()
+    assert "--model=/models/m" in of()
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+def test_what_requests_hold_is_not_logged(cpu: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """No requests, answers, paths or stacks are logged, even where the worker's environment asks vLLM for it."""
+    quiet = {
+        "--disable-uvicorn-access-log",
+        "--no-enable-log-requests",
+        "--no-enable-log-outputs",
+        "--no-log-error-stack",
+    }
+    assert quiet == quiet & set(of(cpu=cpu))
+    said = environment(cpu=cpu, state=Path("/state"))
+    assert ("INFO", "false") == (said["VLLM_LOGGING_LEVEL"], said["VLLM_DEBUG_LOG_API_SERVER_RESPONSE"])
+
+
+@pytest.mark.parametrize("cpu", [True, False])
+def test_nobody_is_told_what_is_run(cpu: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """The usage statistics of vLLM are off."""
+    said = environment(cpu=cpu, state=Path("/state"))
+    assert ("1", "1") == (said["VLLM_NO_USAGE_STATS"], said["DO_NOT_TRACK"])
+
+
+def test_packages_of_ours_are_out_of_the_engine_s_sight() -> None:
+    """The folder that the engine is started in is not searched for modules: it holds ours."""
+    assert ["/engine/python", "-P", "-m"] == of()[:3]
+
+
+def test_a_model_s_own_flags_come_last() -> None:
+    """The last of two equal flags is the one that vLLM takes, so that a model can overrule what is set for all."""
+    assert ["--distributed-executor-backend", "mp"] == of("--distributed-executor-backend", "mp")[-2:]
+
+
+def test_a_batch_runner_gets_the_same_engine() -> None:
+    """What makes the engine, as against the server around it, can be handed to vLLM's own batch runner."""
+    engine = engine_args("/models/m", cpu=True, extra_args=["--dtype", "float32"])
+    assert [
+        "--model=/models/m",
+        "--distributed-executor-backend=uni",
+        "--enforce-eager",
+        "--dtype",
+        "float32",
+    ] == engine
+    assert engine == of("--dtype", "float32")[-len(engine) :]
+
+
+def test_a_gpu_s_engine_gets_nothing_that_is_for_cpus() -> None:
+    """Eager mode, one process and offline weights are choices for a machine without a GPU."""
+    assert ["--model=/models/m"] == engine_args("/models/m", cpu=False, extra_args=[])
+    only_for_cpus = environment(cpu=True, state=Path("/state")).keys() - environment(cpu=False, state=Path("/state"))
+    assert {
+        "HF_HUB_OFFLINE",
+        "OMP_WAIT_POLICY",
+        "TORCHDYNAMO_DISABLE",
+        "VLLM_CPU_KVCACHE_SPACE",
+        "VLLM_ENABLE_V1_MULTIPROCESSING",
+    } == only_for_cpus
+
+
+def test_what_vllm_finds_out_outlives_it() -> None:
+    """Its cache is below the state folder: the next start is faster."""
+    assert "/state/vllm" == environment(cpu=True, state=Path("/state"))["VLLM_CACHE_ROOT"]
