@@ -59,12 +59,14 @@ def positions(bits: bytes) -> Iterator[int]:
 
 
 def missing(lines: int, chunks: Iterable[Chunk]) -> tuple[int, ...]:
-    """Give the positions of a shard that no chunk answers. AssertionError when a position is answered twice."""
+    """Give the positions of a shard that no chunk answers. AssertionError when a position is answered twice, or is none."""
     union = 0
     for chunk in chunks:
         bits = int.from_bytes(chunk.bitmap, "little")
         if union & bits:
             raise AssertionError(f"chunk {chunk.key} answers positions that are answered already")
+        if bits >> lines:
+            raise AssertionError(f"chunk {chunk.key} answers positions that the shard does not have")
         if bits.bit_count() != chunk.completed + chunk.failed:
             raise AssertionError(f"chunk {chunk.key} counts other rows than its bitmap")
         union |= bits
@@ -116,7 +118,8 @@ def totals(batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk]) -> To
     completed = sum(chunk.completed for chunk in chunks)
     failed = sum(chunk.failed for chunk in chunks)
     lines = sum(shard.lines for shard in shards)
-    if lines != batch.counts.total or completed != sum(shard.completed for shard in shards):
+    counted = (sum(shard.completed for shard in shards), sum(shard.failed for shard in shards))
+    if lines != batch.counts.total or (completed, failed) != counted:
         raise AssertionError(f"{batch.ref}: the shards do not add up to the batch")
     usage = sum((chunk.usage for chunk in chunks), Usage()) - batch.cursor.unbilled
     too_large = batch.cursor.too_large
