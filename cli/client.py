@@ -99,9 +99,9 @@ class Client:
         return self._target.base_url
 
     def create_upload(self, filename: str, size: int) -> Upload:
-        """Begin an upload in parts."""
+        """Begin an upload in parts; one whose answer was lost expires by itself."""
         body = {"filename": filename, "purpose": "batch", "bytes": size, "mime_type": "application/jsonl"}
-        return self._decode(self._post("/uploads", body, {}), Upload)
+        return self._decode(self._post("/uploads", body, {}, PART), Upload)
 
     def get_upload(self, upload_id: str) -> Upload:
         """Read an upload."""
@@ -111,7 +111,7 @@ class Client:
         """Ask for URLs that take parts straight to the store; none where the server gives none."""
         body = {"part_numbers": list(numbers), "part_bytes": part_bytes}
         try:
-            found = self._decode(self._post(f"/uploads/{upload_id}/urls", body, {}), PartUrls)
+            found = self._decode(self._post(f"/uploads/{upload_id}/urls", body, {}, PART), PartUrls)
         except RefusedError as error:
             if error.status in NO_URLS:
                 return {}
@@ -175,8 +175,12 @@ class Client:
             lambda: self._http.get(self._url(path), params=params), self.backoff(patience, on_trouble)
         )
 
-    def _post(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> httpx.Response:
-        return self._exchange(lambda: self._http.post(self._url(path), json=body, headers=headers), self.backoff(ONCE))
+    def _post(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str], patience: Patience = ONCE
+    ) -> httpx.Response:
+        return self._exchange(
+            lambda: self._http.post(self._url(path), json=body, headers=headers), self.backoff(patience)
+        )
 
     def _url(self, path: str) -> str:
         return self._target.base_url + path

@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from tests.cli.fake_uploads import FakeUploads
+
 Json = dict[str, Any]
 Fault = Callable[[httpx.Request, Callable[[], httpx.Response]], httpx.Response]
 
@@ -110,6 +112,7 @@ class FakeSlackwater(httpx.BaseTransport):
         self.cuts: list[int] = []  # bytes after which the next answers with content break
         self.redirects_content = False
         self.ignores_if_range = False
+        self.in_parts = FakeUploads(STORE, refusal)
         self._batches: dict[str, Json] = {}
         self._scripts: dict[str, list[Json]] = {}
         self._contents: dict[str, bytes] = {}
@@ -147,11 +150,14 @@ class FakeSlackwater(httpx.BaseTransport):
         if str(request.url).startswith(STORE):
             if "authorization" in request.headers:
                 return httpx.Response(400, text="<Error><Code>InvalidArgument</Code></Error>")
+            if request.method == "PUT":
+                return self.in_parts.put(request)
             return self._content(request, request.url.path.removeprefix("/"))
         if request.headers.get("authorization") != f"Bearer {self.key}":
             return refusal(401, "invalid_api_key", "The API key is not known.")
         kind, *rest = request.url.path.removeprefix("/v1/").split("/")
-        served = self._files(request, rest) if kind == "files" else self._batches_served(request, rest)
+        serve = {"files": self._files, "uploads": self.in_parts.serve}.get(kind, self._batches_served)
+        served = serve(request, rest)
         return served or refusal(404, "not_found", "There is no such object.")
 
     def _files(self, request: httpx.Request, rest: list[str]) -> httpx.Response | None:
