@@ -62,7 +62,7 @@ def test_a_signal_reaches_the_program_once(tmp_path: Path, sent: signal.Signals,
     child = tmp_path / "child.py"
     child.write_text(CHILD)
     command = [sys.executable, "-c", PARENT, sys.executable, str(child)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as parent:  # noqa: S603 - written above
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, process_group=0) as parent:
         assert parent.stdout is not None
         assert "ready\n" == parent.stdout.readline()
         os.killpg(parent.pid, sent)
@@ -76,4 +76,4 @@ def test_a_program_killed_by_a_signal_gives_128_and_its_number() -> None:
     script = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     command = [sys.executable, "-c", PARENT, sys.executable, "-c", script]
 
-    assert 128 + signal.SIGKILL == subprocess.run(command, check=False).returncode  # noqa: S603 - written above
+    assert 128 + signal.SIGKILL == subprocess.run(command, check=False).returncode
