@@ -6,7 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.core.errors import Refused
@@ -164,7 +164,7 @@ def cuts(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
     return content, [content[start:end] for start, end in pairwise([0, *at, len(content)])]
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(cuts())
 @example((b"", []))
 @example((b"".join(line + b"\n" for line in ODD_LINES if b"\xff" not in line and b"\xed" not in line), []))
