@@ -95,7 +95,7 @@ STATES: Mapping[str, Access] = {
     "finalize": Access(
         reads=(SHARDS,), writes=(BATCHES, FILES), gets=(WORK, CONTENT), puts=(CONTENT,), deletes=(WORK,)
     ),
-    "notify": Access(reads=(BATCHES,)),
+    "notify": Access(writes=(BATCHES,), gets=(CONTENT,)),
     "fail": Access(writes=(BATCHES, FILES)),
 }
 """The states of the machine, by the name of their module."""

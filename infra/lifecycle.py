@@ -31,6 +31,7 @@ SIZES = {
     "validate": LONG,
     "plan": LONG,
     "finalize": LONG,
+    "notify": LONG,
     "sweep": Size(seconds=60 * SWEEP_MINUTES, memory=512),
 }
 """What reads or writes whole files, and what goes over all batches; everything else is a few calls."""
