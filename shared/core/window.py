@@ -50,3 +50,8 @@ class Timing(msgspec.Struct, frozen=True):
 def is_overdue(batch: Batch, now: float) -> bool:
     """Whether the batch's deadline has passed, and is one that stops it."""
     return CONTRACTS[batch.contract].deadline_stops and now >= batch.expires_at
+
+
+def input_until(batch: Batch, now: int) -> int | None:
+    """Give when the input of a batch expires that ends now; None: its time is what it was."""
+    return now if CONTRACTS[batch.contract].input_ends_with_batch else None

@@ -17,7 +17,7 @@ from shared.core.fit import Rows, fit
 from shared.core.ids import BatchRef
 from shared.core.merge import Piece, Stored, Unanswered
 from shared.core.records import Batch, Chunk, Cursor, Ending, File, Shard
-from shared.core.window import Timing
+from shared.core.window import Timing, input_until
 from shared.ports import BatchStore, Blobs, ChunkLog, Clock, Multipart, Shards
 
 COPY_BYTES = 1 << 30  # of one server-side copy; S3 allows 5 GiB
@@ -181,8 +181,7 @@ class Finalizer:
             return lifecycle.advance(done, lifecycle.PUBLISH[latest.ending or Ending.FAILED], int(self._clock()))
 
         files = [file for file in (output, error) if file is not None]
-        until = int(self._clock()) if CONTRACTS[batch.contract].input_ends_with_batch else None
-        return self._batches.finish(batch.ref, change, files, input_until=until)
+        return self._batches.finish(batch.ref, change, files, input_until=input_until(batch, int(self._clock())))
 
     def _file(self, batch: Batch, phase: str, size: int) -> File | None:
         if not size and not _has_both(batch):

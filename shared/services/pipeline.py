@@ -17,7 +17,7 @@ from shared.core.models import Registry
 from shared.core.plan import PlanLine, ShardPlan, ShardSize
 from shared.core.records import Batch, BatchError, Shard, ShardState
 from shared.core.scan import Entry
-from shared.core.window import DRAIN, Timing, is_overdue
+from shared.core.window import DRAIN, Timing, input_until, is_overdue
 from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
 from shared.services.fleet import FleetService
 from shared.services.leases import take_back
@@ -172,7 +172,8 @@ class Pipeline:
             return batch, Next.END
         if batch.shards is not None:
             return self._batches.update(ref, lambda batch: self._faulted(batch, now)), Next.DRAIN
-        return self._batches.finish(ref, lambda batch: self._rejected(batch, now), ()), Next.NOTIFY
+        until = input_until(batch, now)
+        return self._batches.finish(ref, lambda batch: self._rejected(batch, now), (), input_until=until), Next.NOTIFY
 
     def _faulted(self, batch: Batch, now: int) -> Batch:
         return batch if lifecycle.is_terminal(batch) else lifecycle.advance(batch, Event.FAULT, now)

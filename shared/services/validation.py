@@ -11,6 +11,7 @@ from shared.core.judge import Judge
 from shared.core.lifecycle import Event
 from shared.core.models import Registry
 from shared.core.records import Batch, BatchError, Counts
+from shared.core.window import input_until
 from shared.ports import BatchStore, Blobs, Clock, Multipart
 from shared.services.acceptance import pinned
 from shared.services.object_writer import ObjectWriter
@@ -62,7 +63,10 @@ class Validation:
                 found.add(BatchError(code=error.code, message=error.message, param=error.param, line=error.line))
         if found.total:
             found.close()
-            return self._batches.finish(ref, lambda batch: self._rejected(batch, judge.total, found), ())
+            gone_at = input_until(batch, int(self._clock()))
+            return self._batches.finish(
+                ref, lambda batch: self._rejected(batch, judge.total, found), (), input_until=gone_at
+            )
         return self._batches.update(ref, lambda batch: self._accepted(batch, judge))
 
     def _accepted(self, batch: Batch, judge: Judge) -> Batch:
