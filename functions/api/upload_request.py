@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from shared.core.errors import Refused
-from shared.services.uploads import LEAST_URL_PART, PARTS, URLS, NewUpload
+from shared.services.upload_parts import LEAST_URL_PART, PARTS
+from shared.services.uploads import URLS, NewUpload
 
 _MD5 = re.compile(r"[0-9A-Fa-f]{32}")
 

@@ -25,6 +25,7 @@ from shared.core.ids import Space
 from shared.core.records import File, Pending, Upload, UploadStatus
 from shared.core.window import Timing
 from shared.ports import Blobs, Clock, Inventory, Multipart, NewId, Presigner, ScanStarter, UploadStore
+from shared.services import upload_parts
 from shared.services.files import Files, checked_name, no_room
 from shared.services.intake import check_purpose, lifetime, too_large
 from shared.services.object_writer import ObjectWriter
@@ -34,8 +35,6 @@ from shared.services.scans import wrong_md5
 
 SECONDS = 3600
 PROMPT_BYTES = 256 * MIB
-PARTS = 10_000
-LEAST_URL_PART = 5 * MIB
 URLS = 1000
 
 
@@ -140,7 +139,7 @@ class Uploads:
             message = "Parts go to POST /uploads/{id}/parts here: there are no signed URLs for files of this size."
             raise Refused("invalid_request", message)
         upload = self._with_multipart(self._pending(space, upload_id), contract)
-        key, seconds = _key(upload), max(1, upload.expires_at - int(self._clock()))
+        key, seconds = upload_parts.key(upload), max(1, upload.expires_at - int(self._clock()))
         return [
             PartUrl(number, self._presigner.part_url(key, upload.multipart or "", number, seconds=seconds))
             for number in numbers
@@ -158,7 +157,7 @@ class Uploads:
         if upload.status is UploadStatus.COMPLETED:
             return self._shown(upload)
         upload = self._pending(space, upload_id)
-        pieces = self._pieces(upload, part_ids)
+        pieces = upload_parts.named(self._inventory, upload, part_ids)
         if upload.bytes <= self._prompt_bytes:
             return self._take_in(upload, contract, pieces, digest)
         draft = self._files.draft(space, contract, upload.filename)
@@ -178,8 +177,10 @@ class Uploads:
             raise Refused(
                 "invalid_request", "No URLs were asked for. Send 'part_ids' instead of 'etags'.", param="etags"
             )
-        self._check_etags(upload, upload.multipart, etags)
-        _check_sum(self._multipart.complete(_key(upload), upload.multipart).size, upload, "etags")
+        upload_parts.check_etags(self._inventory, upload, etags)
+        upload_parts.check_sum(
+            self._multipart.complete(upload_parts.key(upload), upload.multipart).size, upload, "etags"
+        )
         draft = msgspec.structs.replace(self._files.draft(space, contract, upload.filename), id=upload.file_id)
         return self._keep_uploaded(upload, contract, draft, Pending(md5=digest))
 
@@ -249,37 +250,6 @@ class Uploads:
             raise self._not_pending(upload)
         return self._shown(upload)
 
-    def _pieces(self, upload: Upload, part_ids: Sequence[str]) -> list[Piece]:
-        if len(part_ids) > PARTS:
-            raise Refused("invalid_request", f"An upload has at most {PARTS} parts.", param="part_ids")
-        if len(set(part_ids)) != len(part_ids):
-            raise Refused("invalid_request", "'part_ids' names a part twice.", param="part_ids")
-        prefix = paths.upload(upload.org, upload.id)
-        there = {key.removeprefix(prefix): info for key, info in self._inventory.objects(prefix)}
-        pieces = []
-        for part_id in part_ids:
-            if part_id not in there:
-                message = f"The upload has no part {part_id!r}. Add the part first."
-                raise Refused("invalid_request", message, param="part_ids")
-            info = there[part_id]
-            pieces.append(Piece(prefix + part_id, info.etag, 0, info.size))
-        _check_sum(sum(piece.size for piece in pieces), upload, "part_ids")
-        return [piece for piece in pieces if piece.size]
-
-    def _check_etags(self, upload: Upload, multipart: str, etags: Sequence[str]) -> None:
-        try:
-            parts = self._inventory.parts(_key(upload), multipart)
-        except NotFound:
-            return  # an earlier try completed it in the store, after this very check, and died before it could say so
-        wanted = [(number, etag.strip('"')) for number, etag in enumerate(etags, 1)]
-        if wanted != [(number, info.etag.strip('"')) for number, info in parts]:
-            message = "'etags' must be the ETags of the parts, from number 1 on, as the PUTs answered them."
-            raise Refused("invalid_request", message, param="etags")
-        if any(info.size < LEAST_URL_PART for _, info in parts[:-1]):
-            message = f"Every part but the last must have at least {LEAST_URL_PART} bytes. Begin another upload."
-            raise Refused("invalid_request", message, param="etags")
-        _check_sum(sum(info.size for _, info in parts), upload, "etags")
-
     def _with_multipart(self, upload: Upload, contract: Contract) -> Upload:
         if upload.multipart is not None:
             return upload
@@ -322,13 +292,3 @@ class Uploads:
             with suppress(NotFound):  # it was deleted, or its time is over
                 file = self._files.get(upload.space, upload.file_id)
         return Shown(msgspec.structs.replace(upload, status=expiry.status(upload, self._clock())), file)
-
-
-def _key(upload: Upload) -> str:
-    return paths.file(upload.org, upload.file_id or "none")
-
-
-def _check_sum(size: int, upload: Upload, param: str) -> None:
-    if size != upload.bytes:
-        message = f"The parts have {size} bytes together; the upload was begun for {upload.bytes}."
-        raise Refused("invalid_request", message, param=param)
