@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 from openai import OpenAI
@@ -147,16 +148,16 @@ def _sum_up(console: Console, batch: Batch, seconds: float, files: list[Path]) -
     console.print(table)
 
 
-def _answer(row: dict[str, object]) -> str:
+def _answer(row: dict[str, Any]) -> str:
     match row:
         case {"response": {"body": {"choices": [{"message": {"content": str(text)}}, *_]}}}:
-            return text
+            return str(text)
         case {"response": {"body": {"error": {"message": str(text)}}}} | {"error": {"message": str(text)}}:
             return f"[red]{text}[/]"
     return "[red]not understood[/]"
 
 
-def _lines(path: Path) -> list[dict[str, object]]:
+def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
 
 
