@@ -44,6 +44,8 @@ class Access(NamedTuple):
         resumes: Whether it wakes a state that waits.
         hires: Whether it asks for workers.
         scans: Whether it asks for the scan of a large file.
+        takes: Whether it reads from other buckets, where the deployment opens some.
+        delivers: Whether it writes to them.
 
     """
 
@@ -59,6 +61,8 @@ class Access(NamedTuple):
     resumes: bool = False
     hires: bool = False
     scans: bool = False
+    takes: bool = False
+    delivers: bool = False
 
 
 API = Access(
@@ -71,6 +75,7 @@ API = Access(
     starts=True,
     resumes=True,
     scans=True,
+    takes=True,
 )
 
 SCANNING = Access(
@@ -79,6 +84,7 @@ SCANNING = Access(
     puts=(CONTENT, SCAN, LEGS),
     deletes=(PARTS, PIECES, LEGS),
     scans=True,
+    takes=True,
 )
 """What it takes to put a large file together and to scan it."""
 
@@ -95,7 +101,7 @@ STATES: Mapping[str, Access] = {
     "finalize": Access(
         reads=(SHARDS,), writes=(BATCHES, FILES), gets=(WORK, CONTENT), puts=(CONTENT,), deletes=(WORK,)
     ),
-    "notify": Access(writes=(BATCHES,), gets=(CONTENT,)),
+    "notify": Access(writes=(BATCHES,), gets=(CONTENT,), delivers=True),
     "fail": Access(writes=(BATCHES, FILES)),
 }
 """The states of the machine, by the name of their module."""
@@ -131,6 +137,7 @@ ENCRYPT = ("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEnc
 MANY_ORGANIZATIONS = "One Lambda, or worker, serves all organizations: the code puts theirs into every key, and IAM says which kind of object."
 ANY_REVISION = "A job is submitted by the name of its definition, whichever revision of it is the latest."
 ANY_EXECUTION = "Executions are named after their batches; they are those of this state machine alone."
+ELSEWHERE = "Files come from below these places and results go there, under names that callers choose; the deployment lists the places."
 NO_RESOURCE = "AWS Batch describes jobs under no resource but `*`; all it tells of a job is what its state is."
 
 
@@ -174,12 +181,19 @@ def _grants(access: Access, storage: Storage, names: Names) -> Iterator[_Grant]:
         yield _Grant(("states:DescribeExecution",), (names.executions_arn,), ANY_EXECUTION)
     if access.resumes:
         yield _Grant(("states:SendTaskSuccess",), (names.machine_arn,))
+    yield from _elsewhere(access, names)
     if access.scans:
         yield _Grant(("lambda:InvokeFunction",), (names.scan_function_arn,))
     if access.hires:
         yield _Grant(("batch:SubmitJob",), (names.queue_arn,))
         yield _Grant(("batch:SubmitJob",), names.definition_arns, ANY_REVISION)
         yield _Grant(("batch:DescribeJobs",), ("*",), NO_RESOURCE)
+
+
+def _elsewhere(access: Access, names: Names) -> Iterator[_Grant]:
+    for wanted, actions in ((access.takes, GET), (access.delivers, PUT)):
+        if wanted and names.elsewhere_arns:
+            yield _Grant(actions, names.elsewhere_arns, ELSEWHERE)
 
 
 def _key_use(access: Access, storage: Storage) -> iam.PolicyStatement:

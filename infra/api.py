@@ -55,6 +55,7 @@ class Api(Construct):
             region=region,
             state_machine_arn=shared.names.machine_arn,
             scan_function=shared.names.scan_function,
+            s3_prefixes=shared.names.s3_prefixes,
         )
         made = function(
             self,

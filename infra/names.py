@@ -15,12 +15,14 @@ class Names:
     Args:
         stack: Where it is; knows region, account and partition, mostly as tokens.
         prefix: What its names begin with.
+        s3_prefixes: The places in other buckets that are open to it (`ApiSettings.s3_prefixes`).
 
     """
 
-    def __init__(self, stack: Stack, prefix: str) -> None:
+    def __init__(self, stack: Stack, prefix: str, s3_prefixes: str = "") -> None:
         self._stack = stack
         self.prefix = prefix
+        self.s3_prefixes = s3_prefixes
 
     @property
     def machine_arn(self) -> str:
@@ -31,6 +33,12 @@ class Names:
     def executions_arn(self) -> str:
         """The pattern of the ARNs of its executions."""
         return self._arn("states", "execution", f"{self.prefix}:*", ArnFormat.COLON_RESOURCE_NAME)
+
+    @property
+    def elsewhere_arns(self) -> tuple[str, ...]:
+        """The patterns of the ARNs of the objects in other buckets that are open."""
+        listed = (prefix.removeprefix("s3://").rstrip("/") for prefix in self.s3_prefixes.split(",") if prefix)
+        return tuple(f"arn:{self._stack.partition}:s3:::{place.replace('{org}', '*')}/*" for place in listed)
 
     @property
     def queue_arn(self) -> str:

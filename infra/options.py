@@ -17,6 +17,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         egress: How workers reach the internet (`infra.network`).
         on_demand: Whether On-Demand instances stand in when there is no Spot capacity.
         max_workers: The most workers of one model at a time.
+        s3_prefixes: Where in S3 files may come from and results may go (`ApiSettings.s3_prefixes`); the other bucket's policy has to agree.
 
     """
 
@@ -25,6 +26,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     egress: Literal["public-address", "nat"] = "public-address"
     on_demand: bool = False
     max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
+    s3_prefixes: str = ""
 
     @classmethod
     def from_context(cls, context: Mapping[str, object]) -> "Options":

@@ -33,7 +33,7 @@ class SlackwaterStack(Stack):
             options.name,
             description="Slackwater: OpenAI-compatible batch inference on Spot GPUs that scale to zero",
         )
-        names = Names(self, options.name)
+        names = Names(self, options.name, options.s3_prefixes)
         storage = Storage(self, "Storage", prefix=options.name)
         shared = Shared(lambda_.Code.from_asset(str(code)), storage, names)
         api = Api(self, "Api", shared, region=self.region)
