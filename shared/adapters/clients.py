@@ -44,8 +44,10 @@ class Clients:
     @cached_property
     def s3(self) -> "S3Client":
         """S3; at a given endpoint, buckets are paths there and not host names."""
-        style = Config(s3={"addressing_style": "path"}) if self._endpoint_url else Config()
-        config = self._config(TRANSFER_SECONDS).merge(style)
+        # Said outright, for signed URLs: boto3 would sign some as S3 does not take them for objects under a KMS key, and for
+        # the global host, from which a young bucket of another region redirects to where the signature does not hold.
+        signed = Config(signature_version="s3v4", s3={"addressing_style": "path" if self._endpoint_url else "virtual"})
+        config = self._config(TRANSFER_SECONDS).merge(signed)
         return self._session.client("s3", endpoint_url=self._endpoint_url, config=config)
 
     @cached_property

@@ -29,6 +29,15 @@ def test_clients_go_to_the_local_stack() -> None:
     assert url.startswith("http://127.0.0.1:9/bucket/key")
 
 
+@pytest.mark.parametrize("region", ["us-east-1", "eu-west-1"])
+def test_urls_are_signed_for_the_region_and_for_objects_under_a_key(region: str) -> None:
+    """Signature version 4, and the region's own host."""
+    url = Clients(region=region).s3.generate_presigned_url("get_object", Params={"Bucket": "bucket", "Key": "key"})
+    host = "bucket.s3.amazonaws.com" if region == "us-east-1" else f"bucket.s3.{region}.amazonaws.com"
+    assert url.startswith(f"https://{host}/key?")
+    assert "X-Amz-Signature=" in url
+
+
 def test_a_client_is_made_once_and_does_not_wait_for_ever() -> None:
     """With as many connections as it was asked for."""
     clients = Clients(region="eu-west-1", connections=32)
