@@ -7,6 +7,8 @@ from typing import Any, Final
 
 REGION: Final = "eu-west-1"
 ACCOUNT: Final = "123456789012"
+BUCKET: Final = "files-and-chunks"
+"""What CloudFormation would have called the one bucket."""
 PSEUDO = {
     "AWS::Region": REGION,
     "AWS::AccountId": ACCOUNT,
@@ -68,16 +70,23 @@ class Template:
                 return value
 
     def _named(self, name: str) -> str:
-        properties = self.resources.get(name, {}).get("Properties", {})
-        named = properties.get("TableName", properties.get("JobQueueName"))
+        if self._type(name) == "AWS::S3::Bucket":
+            return BUCKET
+        named = self.resources.get(name, {}).get("Properties", {}).get("TableName")
         return named if isinstance(named, str) else name
 
     def _arn(self, name: str) -> str:
-        if name in self.resources and self.resources[name]["Type"] == "AWS::DynamoDB::Table":
-            return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(name)}"
-        if name in self.resources and self.resources[name]["Type"] == "AWS::S3::Bucket":
-            return f"arn:aws:s3:::{name}"
-        return f"{name}.Arn"
+        match self._type(name):
+            case "AWS::DynamoDB::Table":
+                return f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self._named(name)}"
+            case "AWS::S3::Bucket":
+                return f"arn:aws:s3:::{BUCKET}"
+            case _:
+                return f"{name}.Arn"
+
+    def _type(self, name: str) -> str:
+        kind: str = self.resources.get(name, {}).get("Type", "")
+        return kind
 
 
 def _listed(statement: dict[str, Any]) -> dict[str, Any]:

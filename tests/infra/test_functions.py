@@ -8,7 +8,7 @@ from infra.access import REACTIONS, STATES
 from infra.api import LOGGED
 from infra.bundle import PYTHON
 from shared.settings import ApiSettings, TaskSettings
-from tests.infra.template import Template
+from tests.infra.template import BUCKET, Template
 
 TASKS = [*STATES, *REACTIONS, "scan"]
 CALLED_BY_EVENTS = [*REACTIONS, "scan"]
@@ -19,9 +19,8 @@ QUEUE = "arn:aws:batch:eu-west-1:123456789012:job-queue/slackwater"
 def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
     """Its environment is its settings."""
     environment = template.function("functions.api.handler")["Environment"]["Variables"]
-    (bucket,) = template.of_type("AWS::S3::Bucket")
     expected = ApiSettings(
-        bucket=bucket,
+        bucket=BUCKET,
         table_prefix="slackwater",
         models_file="/var/task/models.json",
         region="eu-west-1",
@@ -35,9 +34,8 @@ def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
 def test_a_task_reads_back_what_the_stack_wrote(template: Template, task: str) -> None:
     """Its environment is its settings."""
     environment = template.function(f"functions.tasks.{task}")["Environment"]["Variables"]
-    (bucket,) = template.of_type("AWS::S3::Bucket")
     expected = TaskSettings(
-        bucket=bucket,
+        bucket=BUCKET,
         table_prefix="slackwater",
         models_file="/var/task/models.json",
         region="eu-west-1",
@@ -73,7 +71,7 @@ def test_all_lambdas_are_traced(template: Template) -> None:
 def test_what_goes_over_whole_files_has_the_time_and_the_memory(template: Template, task: str) -> None:
     """Everything else is a few calls."""
     properties = template.function(f"functions.tasks.{task}")
-    expected = {"sweep": (300, 512)} | dict.fromkeys(("scan", "validate", "plan", "finalize"), (900, 1769))
+    expected = {"sweep": (300, 512)} | dict.fromkeys(("scan", "validate", "plan", "finalize", "notify"), (900, 1769))
     assert expected.get(task, (60, 512)) == (properties["Timeout"], properties["MemorySize"])
 
 

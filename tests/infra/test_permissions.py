@@ -3,7 +3,7 @@
 import pytest
 
 from infra.access import REACTIONS, STATES
-from tests.infra.template import Template
+from tests.infra.template import BUCKET, Template
 
 WITHOUT_RESOURCES = {
     "batch:DescribeJobs",
@@ -63,12 +63,15 @@ def test_every_lambda_has_a_role_of_its_own(template: Template) -> None:
     assert len(roles) == len(set(roles))
 
 
-def test_who_only_reads_cannot_write(template: Template) -> None:
-    """Notify looks a batch up; besides its own log and trace it changes nothing."""
+def test_notify_writes_what_became_of_a_copy_and_no_object(template: Template) -> None:
+    """On the batch; besides that, its own log and trace."""
     role = template.function("functions.tasks.notify")["Role"]
     actions = {action for statement in template.statements(role) for action in statement["Action"]}
     writing = {action for action in actions if not action.partition(":")[2].startswith(READING)}
-    assert {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"} == writing
+    items = {action for action in writing if action.startswith(("dynamodb:", "kms:"))}
+    own = {"logs:CreateLogStream", "logs:PutLogEvents", "xray:PutTelemetryRecords", "xray:PutTraceSegments"}
+    assert own == writing - items
+    assert {"dynamodb:PutItem", "dynamodb:UpdateItem"} == {item for item in items if item.startswith("dynamodb:")}
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -94,11 +97,10 @@ def test_the_key_is_used_through_the_stores_alone(template: Template) -> None:
 def test_a_worker_cannot_read_other_organizations_keys_nor_write_files(template: Template) -> None:
     """It reads inputs and plans and writes chunks; results are Finalize's."""
     role = template.only("AWS::Batch::JobDefinition")["ContainerProperties"]["JobRoleArn"]
-    (bucket,) = template.of_type("AWS::S3::Bucket")
     written = {
         resource
         for statement in template.statements(role)
         if "s3:PutObject" in statement["Action"]
         for resource in statement["Resource"]
     }
-    assert {f"arn:aws:s3:::{bucket}/orgs/*/batches/*/*"} == written
+    assert {f"arn:aws:s3:::{BUCKET}/orgs/*/batches/*/*"} == written
