@@ -53,11 +53,12 @@ def install(folder: Path, lock: Path, *, run: Run, say: Callable[[str], None]) -
         "On Debian and Ubuntu, `apt install python3-venv` may be what is missing.",
     )
     torch, others = _split(lock)
-    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]
+    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--no-compile"]
     say(f"installing {torch}")
     if run([*pip, torch]).returncode != 0:
         say(f"it is not where pip looks; trying {TORCH_INDEX}")
-        _must(run([*pip, "--index-url", TORCH_INDEX, torch]), f"{torch} could not be installed", _NETWORK)
+        done = run([*pip, "--index-url", TORCH_INDEX, torch])
+        _must(done, f"{torch} could not be installed, from where pip looks or from {TORCH_INDEX}", _NETWORK)
     say(f"installing {len(others)} more packages")
     _must(run([*pip, *others]), "vLLM could not be installed", _NETWORK)
     say("compiling them")
