@@ -53,7 +53,7 @@ def install(folder: Path, lock: Path, *, run: Run, say: Callable[[str], None]) -
         "On Debian and Ubuntu, `apt install python3-venv` may be what is missing.",
     )
     torch, others = _split(lock)
-    pip = [str(python), "-m", "pip", "install", "-qq", "--disable-pip-version-check", "--no-deps", "--no-compile"]
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]
     say(f"installing {torch}")
     if run([*pip, torch]).returncode != 0:
         say(f"it is not where pip looks; trying {TORCH_INDEX}")
@@ -82,7 +82,8 @@ def _split(lock: Path) -> tuple[str, list[str]]:
 
 def _must(done: subprocess.CompletedProcess[str], what: str, hint: str) -> None:
     if done.returncode != 0:
-        said = "\n".join(done.stderr.strip().splitlines()[-_QUOTED_LINES:])
+        lines = [line for line in done.stderr.strip().splitlines() if not line.startswith("WARNING:")]
+        said = "\n".join(lines[-_QUOTED_LINES:])
         raise NotInstalled(f"{what}.\n{said}\n{hint}")
 
 

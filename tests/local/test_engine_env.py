@@ -30,7 +30,9 @@ class Machine:
             python.parent.mkdir(parents=True, exist_ok=True)
             python.touch()
         failed = any(word in command for word in self.fails)
-        return subprocess.CompletedProcess(command, int(failed), "", "ERROR: no such thing\n" if failed else "")
+        return subprocess.CompletedProcess(
+            command, int(failed), "", "WARNING: retrying\nERROR: no such thing\n" if failed else ""
+        )
 
     def say(self, line: str) -> None:
         """Note what a person is told."""
@@ -136,12 +138,13 @@ def test_torch_comes_from_pytorch_s_index_where_it_is_nowhere_else(tmp_path: Pat
 
 
 def test_without_a_network_the_message_says_what_to_do(tmp_path: Path, lock: Path) -> None:
-    """It quotes pip, and names the connection and the setting."""
+    """It quotes pip's error without its retries, and names the connection and the setting."""
     with pytest.raises(NotInstalled) as refused:
         made(tmp_path / "env", lock, Machine("pip"))
     message = str(refused.value)
     assert "torch==2+cpu could not be installed" in message
     assert "ERROR: no such thing" in message
+    assert "retrying" not in message
     assert "check your connection, or set PIP_INDEX_URL" in message
 
 
