@@ -36,6 +36,7 @@ def test_nothing_is_left_after_up(tmp_path: Path, number: signal.Signals) -> Non
     process.stdout.close()
     assert [] == processes_of(tmp_path)
     with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections that just closed are no listener
         probe.bind(("127.0.0.1", port))
 
 
