@@ -104,3 +104,16 @@ def test_a_worker_cannot_read_other_organizations_keys_nor_write_files(template:
         for resource in statement["Resource"]
     }
     assert {f"arn:aws:s3:::{BUCKET}/orgs/*/batches/*/*"} == written
+
+
+def test_who_only_reads_a_table_cannot_write_it(template: Template) -> None:
+    """Close looks a batch up and fences its shards: it can change these and nothing of that."""
+    role = template.function("functions.tasks.close")["Role"]
+    written = {
+        resource.rpartition("/")[2]
+        for statement in template.statements(role)
+        for action in statement["Action"]
+        if action in {"dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"}
+        for resource in statement["Resource"]
+    }
+    assert {"slackwater-shards"} == written
