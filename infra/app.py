@@ -1,5 +1,6 @@
-"""The CDK application. `python -m infra.app` writes the template into cdk.out, offline; `npx aws-cdk@2.1148.1 deploy`
-runs it, bundles what the Lambdas depend on, and deploys.
+"""The CDK application.
+
+`python -m infra.app` writes the template into cdk.out, offline; `npx aws-cdk@2.1148.1 deploy` runs it, bundles what the Lambdas depend on, and deploys.
 
 Exits 2 when the context or the models file is wrong. What cdk-nag finds ends it with CDK's own report.
 """
