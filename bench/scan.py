@@ -43,8 +43,9 @@ def main() -> None:
     args = parser.parse_args()
     content = b"".join(request_lines(args.lines, args.bytes))
     lines = content.split(b"\n")[:-1]
-    decodes, scans = interleaved(args.rounds, lambda: decode(lines), lambda: scan(content))
-    print_table(args.lines, len(content), decodes, scans, peak(lambda: scan(content)))
+    pieces = [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
+    decodes, scans = interleaved(args.rounds, lambda: decode(lines), lambda: scan(pieces))
+    print_table(args.lines, len(content), decodes, scans, peak(lambda: scan(pieces)))
 
 
 def request_lines(lines: int, total: int) -> Iterator[bytes]:
@@ -76,11 +77,11 @@ def decode(lines: list[bytes]) -> None:
         msgspec.json.decode(line)
 
 
-def scan(content: bytes) -> None:
+def scan(pieces: list[bytes]) -> None:
     """Scan the bytes as they would come in."""
     scanner = Scanner(Limits())
-    for start in range(0, len(content), PIECE):
-        for _ in scanner.feed(content[start : start + PIECE]):
+    for piece in pieces:
+        for _ in scanner.feed(piece):
             pass
     for _ in scanner.finish():
         pass
