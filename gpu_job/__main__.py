@@ -10,6 +10,7 @@ import random
 import signal
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from gpu_job import vllm_engine
@@ -28,6 +29,7 @@ from shared.adapters.dynamodb.workers import DynamoWorkers
 from shared.adapters.ids import new_id, now
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
+from shared.core.errors import Unavailable
 from shared.core.models import Model, Registry
 from shared.services.roster import Roster
 from shared.services.wake import Wake
@@ -73,7 +75,8 @@ async def work(settings: WorkerSettings, model: Model) -> None:
         try:
             await worker.run()
             # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
-            await asyncio.to_thread(roster.leave, settings.revision, settings.worker)
+            with suppress(Unavailable):
+                await asyncio.to_thread(roster.leave, settings.revision, settings.worker)
         finally:
             await engine.stop()
 

@@ -12,10 +12,11 @@ What is written and not committed is never read. The losing interleavings and wh
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from gpu_job.row import Finished
 from shared.core import merge, paths, plan
-from shared.core.errors import Conflict, Fenced, Unavailable
+from shared.core.errors import Conflict, Fenced, NotFound, Unavailable
 from shared.core.records import Chunk, Shard, Usage
 from shared.ports import Blobs, ChunkLog, NewId
 
@@ -75,15 +76,17 @@ class Committer:
 
     def _write(self, key: str, data: bytes) -> str:
         for pause in PAUSES:
-            try:
-                return self._blobs.put(key, data, only_if_absent=True)
-            except Conflict:
-                return self._blobs.stat(
-                    key
-                ).etag  # nobody else knows the key: an earlier try of ours was written after all
-            except Unavailable:
-                self._sleep(pause)
-        return self._blobs.put(key, data, only_if_absent=True)
+            with suppress(NotFound, Unavailable):
+                return self._written(key, data)
+            self._sleep(pause)
+        return self._written(key, data)
+
+    def _written(self, key: str, data: bytes) -> str:
+        try:
+            return self._blobs.put(key, data, only_if_absent=True)
+        except Conflict:
+            # Nobody else knows the key: an earlier try of ours was written after all, or is about to be.
+            return self._blobs.stat(key).etag
 
     def _committed(self, shard: Shard, chunk: Chunk) -> bool:
         try:

@@ -6,32 +6,46 @@ Rules:
 - A row that was in the engine when it died runs again alone; after its third death it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is restarted, and that counts as its death.
 - An engine that dies with nothing inside, or does not start, is no row's fault: after three times in a row the worker gives up.
+- No row is sent between the death of an engine and the start of the next one.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from http import HTTPStatus
+from typing import Protocol
 
 from gpu_job.engine import Engine, EngineFailed
 from gpu_job.gate import Gate
 from gpu_job.row import Finished, Garbage, Row, finish, give_up
-from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply, Upstream
+from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
 
 DEATHS = 3
 FAILURES = 3
 TIMEOUTS = 2
 STARTS = 3
+START_PAUSE = 5.0
+"""Seconds before an engine that did not start is started again: the memory of the one before it may not be free yet."""
 LAST_GASP = 2.0
 """Seconds within which a dying vLLM is gone, after it answered 500."""
 
 Sleep = Callable[[float], Awaitable[None]]
 
+_log = logging.getLogger("slackwater.worker")
+
+
+class Way(Protocol):
+    """The way into the engine: `gpu_job.upstream.Upstream`."""
+
+    async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - each row has its own
+        """Send one row's body and give the whole answer. EngineUnreachable, EngineTimeout."""
+
 
 class Dispatcher:
     """One engine, kept alive, and the rows sent to it."""
 
-    def __init__(self, engine: Engine, upstream: Upstream, *, row_seconds: float, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, engine: Engine, upstream: Way, *, row_seconds: float, sleep: Sleep = asyncio.sleep) -> None:
         self._engine = engine
         self._upstream = upstream
         self._row_seconds = row_seconds
@@ -42,16 +56,27 @@ class Dispatcher:
 
     async def keep_alive(self) -> None:
         """Start the engine, and again whenever it dies. Runs until cancelled; EngineFailed when it cannot be kept alive."""
-        idle_deaths = 0
+        blameless = 0
         while True:
+            failure = await self._life()
+            blameless = 0 if self._used else blameless + 1
+            if blameless >= STARTS:
+                raise failure or EngineFailed(f"the engine died {STARTS} times in a row with no request inside")
+            if failure is not None:
+                _log.warning("%s; it is started again", failure)
+                await self._sleep(START_PAUSE)
+
+    async def _life(self) -> EngineFailed | None:
+        """Start the engine and return when it is dead; the error when it did not start."""
+        self._used = False
+        try:
             await self._engine.start()
-            self._used = False
-            self._ready.set()
-            await self._engine.wait_exit()
-            self._ready.clear()
-            idle_deaths = 0 if self._used else idle_deaths + 1
-            if idle_deaths >= STARTS:
-                raise EngineFailed(f"the engine died {STARTS} times in a row with no request inside")
+        except EngineFailed as failure:
+            return failure
+        self._ready.set()
+        await self._engine.wait_exit()
+        self._ready.clear()
+        return None
 
     async def ready(self) -> None:
         """Return when the engine takes rows."""
@@ -109,26 +134,34 @@ class Dispatcher:
 
     async def _timed_out(self, row: Row, generation: int) -> Finished | None:
         row.timeouts += 1
-        # Rows that time out together find the same engine unwell; only that one is killed, never its successor.
-        if not await self._engine.alive() and self._engine.generation == generation:
-            self._ready.clear()
-            await self._engine.kill()
+        over = self._over(generation) or (not await self._engine.alive() and await self._ended(generation))
         if row.timeouts >= TIMEOUTS:
             return _give_up(row, f"The request took longer than {self._row_seconds:g} s, {TIMEOUTS} times.")
-        return None
+        return self._death(row) if over else None
+
+    async def _ended(self, generation: int) -> bool:
+        """End an engine that is not well, and say whether that could be done: one that somebody else runs goes on."""
+        # Rows that time out together find the same engine unwell; only that one is killed, never its successor.
+        if not self._over(generation):
+            self._ready.clear()
+            await self._engine.kill()
+            if not self._over(generation):
+                self._ready.set()
+        return self._over(generation)
 
     async def _died(self, generation: int) -> bool:
         """Whether the engine of that generation is dead or dying: a dying one still answers, its health check tells."""
-        if self._engine.generation != generation or self._engine.exited():
-            return True
-        if await self._engine.alive():
-            return False
-        try:
-            async with asyncio.timeout(LAST_GASP):
-                await self._engine.wait_exit()
-        except TimeoutError:
-            return False
-        return True
+        if not self._over(generation) and not await self._engine.alive():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LAST_GASP):
+                    await self._engine.wait_exit()
+        over = self._over(generation)
+        if over and self._engine.generation == generation:
+            self._ready.clear()  # `keep_alive` may not have heard of it yet
+        return over
+
+    def _over(self, generation: int) -> bool:
+        return self._engine.generation != generation or self._engine.exited()
 
 
 def _give_up(row: Row, message: str) -> Finished:

@@ -52,7 +52,6 @@ class ShardRun:
         self._seq = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing = False
-        self._error: BaseException | None = None
         self.plan: ShardPlan
         self.todo: tuple[int, ...] = ()
         self._fed = False
@@ -113,20 +112,18 @@ class ShardRun:
         self._notify()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace)
-        for task in list(self._tasks):
-            task.cancel()
+        self._forget()
 
-    async def lose(self) -> None:
-        """Act on the loss of the lease: nothing more counts."""
-        self.lost = True
-        await self.stop(0)
+    def lose(self) -> None:
+        """Act on the loss of the lease: nothing more counts, and the engine forgets what it has. At once, since `settle` ends with it."""
+        self.lost = self.stopping = True
+        self._notify()
+        self._forget()
 
     async def settle(self) -> bool:
         """Commit chunks as they fall due until the run is through; whether the shard is then done. Gives the lease back otherwise."""
         while not self.lost:
             await self._due()
-            if self._error is not None:
-                raise self._error
             if self._rows and not self.lost:
                 await self._commit()
             if self._is_through() and not self._rows:
@@ -135,14 +132,16 @@ class ShardRun:
             await asyncio.to_thread(self._queue.release, self.shard)
         return self.shard.state is ShardState.DONE
 
+    def _forget(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
     def _notify(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
     def _through(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled():
-            self._error = self._error or task.exception()
         self._notify()
 
     def _is_through(self) -> bool:
@@ -161,7 +160,7 @@ class ShardRun:
         full = len(self._rows) >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES
         old = bool(self._rows) and self._clock() >= self._oldest + self._patience()
         bitten = bool(self._rows) and self.shard.bite is not None and not self._tasks
-        return full or old or bitten or self._is_through() or self._error is not None
+        return full or old or bitten or self._is_through()
 
     def _patience(self) -> float:
         return min(ENDING_SECONDS, self._chunk_seconds) if self._fed or self.stopping else self._chunk_seconds
@@ -173,7 +172,7 @@ class ShardRun:
             self.shard = await asyncio.to_thread(self._committer.commit, self.shard, self._seq, rows)
         except (Fenced, Unavailable):
             # Unavailable for that long: whether the chunk counts will be seen by whoever leases the shard next.
-            await self.lose()
+            self.lose()
         else:
             self._seq += 1
         finally:

@@ -24,9 +24,13 @@ from shared.services.roster import Roster
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
 
+NOT_NOW = (Conflict, Unavailable)
+"""A store that is away, or a record that too many change at once: what was to be done can wait, or somebody else does it."""
 POLL_SECONDS = 0.3
 LOOK = 200
 """How many of the most urgent shards a worker looks at: more than its fellows lease at a time."""
+AWAY_SECONDS = 5.0
+"""How long a worker waits for a store that did not give it a shard's plan or lines, before it takes another."""
 STOP_GRACE = 5.0
 """Seconds that lines in the engine are given to finish when their shard must be given back."""
 SECOND_LOOK = 1.0
@@ -75,7 +79,7 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(self._dispatcher.keep_alive())
             if await self._before_stop(self._dispatcher.ready()):
-                await asyncio.to_thread(self._roster.serving, self._settings.revision)
+                await self._say_serving()
                 await self._serve(group)
             keeper.cancel()
 
@@ -87,16 +91,26 @@ class Worker:
     async def _before_stop(self, wanted: Awaitable[None]) -> bool:
         """Wait for something, or for the order to stop; whether it came first."""
         tasks = [asyncio.ensure_future(wanted), asyncio.ensure_future(self._stopping.wait())]
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            task.cancel()
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
         return not self._stopping.is_set()
+
+    async def _say_serving(self) -> None:
+        try:
+            await asyncio.to_thread(self._roster.serving, self._settings.revision)
+        except NOT_NOW as error:  # it only counts failures; the next worker says it too
+            _log.warning("the roster does not answer: %s", error)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         busy_at = self._clock()
         while not self._stopping.is_set():
             shard = await asyncio.to_thread(self._take)
-            if shard is not None:
+            if shard is not None and self._stopping.is_set():  # the order came between the lease and the work
+                await self._give_back(shard)
+            elif shard is not None:
                 await self._work(shard, group)
                 busy_at = self._clock()
             elif self._runs:
@@ -115,16 +129,25 @@ class Worker:
             for shard in shards:
                 if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
                     return leased
-        except Unavailable as error:
+        except NOT_NOW as error:
             _log.warning("the queue does not answer: %s", error)
         return None
 
     def _lease(self, shard: Shard) -> Shard | None:
         until = self._clock() + self._settings.lease_seconds
         try:
-            return self._queue.lease(shard, self._settings.worker, until)
+            try:
+                return self._queue.lease(shard, self._settings.worker, until)
+            except Unavailable:  # if it is ours already, it is given again
+                return self._queue.lease(shard, self._settings.worker, until)
         except Conflict:
             return None  # another worker was faster
+
+    async def _give_back(self, shard: Shard) -> None:
+        try:
+            await asyncio.to_thread(self._queue.release, shard)
+        except NOT_NOW as error:
+            _log.warning("%s shard %d is left to lapse: %s", shard.ref, shard.index, error)
 
     async def _work(self, shard: Shard, group: asyncio.TaskGroup) -> None:
         """Send the lines of a shard; its rows are gathered and committed by tasks of their own, beyond this call."""
@@ -144,13 +167,16 @@ class Worker:
         settling.add_done_callback(lambda _: self._runs.discard(run))
         try:
             await run.load()
-            await self._feed(run)
-        except (NotFound, Unavailable) as error:
-            # The batch was ended and swept under our hands, or the store is away: then another lease will see to the rest.
+            await self._feed(run, group)
+        except NotFound as error:
             _log.warning("%s shard %d is given up: %s", shard.ref, shard.index, error)
-            await run.lose()
+            run.lose()  # the batch was ended and swept under our hands
+        except Unavailable as error:
+            _log.warning("%s shard %d is given back: %s", shard.ref, shard.index, error)
+            await run.stop(STOP_GRACE)
+            await self._before_stop(self._sleep(AWAY_SECONDS))
 
-    async def _feed(self, run: ShardRun) -> None:
+    async def _feed(self, run: ShardRun, group: asyncio.TaskGroup) -> None:
         if plan.hopeless(run.shard) and run.todo:
             self._give_up_first(run)
         for bite in run.bites():
@@ -163,7 +189,12 @@ class Worker:
                 if run.stopping:
                     self._slots.release()
                     return
-                run.start(asyncio.create_task(self._answer(run, row)))
+                answering = group.create_task(self._answer(run, row))
+                # Also of one that is cancelled before its first step.
+                answering.add_done_callback(lambda _: self._slots.release())
+                run.start(answering)
+            if run.stopping:
+                return
             if run.shard.bite is not None:
                 await run.until_committed()
         run.end_of_lines()
@@ -185,16 +216,13 @@ class Worker:
         )
 
     async def _answer(self, run: ShardRun, row: Row) -> None:
-        try:
-            run.add(await self._dispatcher.answer(row))
-        finally:
-            self._slots.release()
+        run.add(await self._dispatcher.answer(row))
 
     async def _settle(self, run: ShardRun) -> None:
         try:
             if await run.settle():
                 await asyncio.to_thread(self._wake.shard_done, run.shard.ref)
-        except Unavailable as error:
+        except NOT_NOW as error:
             _log.warning("%s shard %d: %s", run.shard.ref, run.shard.index, error)  # a lease lapses, a tick looks
 
     async def _keep(self, run: ShardRun) -> None:
@@ -205,8 +233,8 @@ class Worker:
             try:
                 shard = await asyncio.to_thread(self._queue.renew, run.shard, until)
             except Fenced:
-                await run.lose()
-            except Unavailable as error:
+                run.lose()
+            except NOT_NOW as error:
                 _log.warning("%s shard %d was not renewed: %s", run.shard.ref, run.shard.index, error)
             else:
                 if shard.draining and not run.stopping:
@@ -215,10 +243,14 @@ class Worker:
     async def _may_leave(self) -> bool:
         """Close, then look once more: a shard that came just now was put by somebody who still counted us."""
         revision, worker = self._settings.revision, self._settings.worker
-        await asyncio.to_thread(self._roster.close, revision, worker)
-        await self._before_stop(self._sleep(SECOND_LOOK))
-        shards = await asyncio.to_thread(self._queue.open, revision)
-        if not any(shard.state is ShardState.READY for shard in shards):
-            return True
-        await asyncio.to_thread(self._roster.reopen, revision, worker)
+        try:
+            await asyncio.to_thread(self._roster.close, revision, worker)
+            await self._before_stop(self._sleep(SECOND_LOOK))
+            shards = await asyncio.to_thread(self._queue.open, revision, LOOK)
+            if not any(shard.state is ShardState.READY for shard in shards):
+                return True
+            await asyncio.to_thread(self._roster.reopen, revision, worker)
+        except NOT_NOW as error:
+            # Should the mark stay, one worker too many is asked for; leaving unseen work behind would be worse.
+            _log.warning("not leaving, since it is not known whether there is work: %s", error)
         return False
