@@ -40,7 +40,6 @@ class Access(NamedTuple):
         puts: The objects that it writes; where it does so in parts it also reads them, to see whether they are whole.
         deletes: The objects that it removes, and the uploads that it gives up.
         starts: Whether it starts executions.
-        looks: Whether it looks whether executions run.
         resumes: Whether it wakes a state that waits.
         hires: Whether it asks for workers.
         scans: Whether it asks for the scan of a large file.
@@ -57,7 +56,6 @@ class Access(NamedTuple):
     puts: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
     starts: bool = False
-    looks: bool = False
     resumes: bool = False
     hires: bool = False
     scans: bool = False
@@ -93,7 +91,7 @@ STATES: Mapping[str, Access] = {
         writes=(BATCHES, FILES), gets=(*SCANNING.gets, WORK), puts=(*SCANNING.puts, WORK), scans=False
     ),
     "admit": Access(writes=(BATCHES,)),
-    "plan": Access(writes=(BATCHES, SHARDS), gets=(SCAN,), puts=(WORK,)),
+    "plan": Access(writes=(BATCHES, SHARDS), gets=(SCAN,), puts=(WORK,), deletes=(WORK,)),
     "run": Access(reads=(SHARDS,), writes=(BATCHES, MODELS), queries=(QUEUE,), resumes=True, hires=True),
     "reconcile": Access(writes=(BATCHES, SHARDS, MODELS), queries=(QUEUE,), starts=True, hires=True),
     "drain": Access(writes=(BATCHES, SHARDS)),
@@ -102,7 +100,7 @@ STATES: Mapping[str, Access] = {
         reads=(SHARDS,), writes=(BATCHES, FILES), gets=(WORK, CONTENT), puts=(CONTENT,), deletes=(WORK,)
     ),
     "notify": Access(writes=(BATCHES,), gets=(CONTENT,), delivers=True),
-    "fail": Access(writes=(BATCHES, FILES)),
+    "fail": Access(writes=(BATCHES, FILES, SHARDS), deletes=(WORK,)),
 }
 """The states of the machine, by the name of their module."""
 
@@ -113,7 +111,6 @@ REACTIONS: Mapping[str, Access] = {
         queries=(OPEN, DUE),
         deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
         starts=True,
-        looks=True,
     ),
     "job_ended": Access(writes=(SHARDS, MODELS), queries=(QUEUE,), hires=True),
 }
@@ -136,7 +133,6 @@ ENCRYPT = ("kms:Encrypt", "kms:GenerateDataKey", "kms:ReEncryptFrom", "kms:ReEnc
 
 MANY_ORGANIZATIONS = "One Lambda, or worker, serves all organizations: the code puts theirs into every key, and IAM says which kind of object."
 ANY_REVISION = "A job is submitted by the name of its definition, whichever revision of it is the latest."
-ANY_EXECUTION = "Executions are named after their batches; they are those of this state machine alone."
 ELSEWHERE = "Files come from below these places and results go there, under names that callers choose; the deployment lists the places."
 NO_RESOURCE = "AWS Batch describes jobs under no resource but `*`; all it tells of a job is what its state is."
 
@@ -177,8 +173,6 @@ def _grants(access: Access, storage: Storage, names: Names) -> Iterator[_Grant]:
         yield from (_Grant(on_objects, (bucket.arn_for_objects(pattern),), MANY_ORGANIZATIONS) for pattern in patterns)
     if access.starts:
         yield _Grant(("states:StartExecution",), (names.machine_arn,))
-    if access.looks:
-        yield _Grant(("states:DescribeExecution",), (names.executions_arn,), ANY_EXECUTION)
     if access.resumes:
         yield _Grant(("states:SendTaskSuccess",), (names.machine_arn,))
     yield from _elsewhere(access, names)

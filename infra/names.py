@@ -30,11 +30,6 @@ class Names:
         return self._arn("states", "stateMachine", self.prefix, ArnFormat.COLON_RESOURCE_NAME)
 
     @property
-    def executions_arn(self) -> str:
-        """The pattern of the ARNs of its executions."""
-        return self._arn("states", "execution", f"{self.prefix}:*", ArnFormat.COLON_RESOURCE_NAME)
-
-    @property
     def elsewhere_arns(self) -> tuple[str, ...]:
         """The patterns of the ARNs of the objects in other buckets that are open."""
         listed = (prefix.removeprefix("s3://").rstrip("/") for prefix in self.s3_prefixes.split(",") if prefix)

@@ -303,11 +303,8 @@ class ScanStarter(Protocol):
 class Workflow(Protocol):
     """The executions of the lifecycle."""
 
-    def start(self, ref: BatchRef, generation: int) -> None:
-        """Start the execution `{batch id}-{generation}`; nothing happens when it was started before."""
-
-    def running(self, ref: BatchRef, generation: int) -> bool:
-        """Whether that execution runs now."""
+    def start(self, ref: BatchRef, generation: int) -> bool:
+        """Start the execution `{batch id}-{generation}`; nothing happens when it was started before. False when it has ended already."""
 
     def resume(self, token: str) -> None:
         """Wake the state that waits with this token. A stale token is no error."""

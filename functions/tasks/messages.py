@@ -13,12 +13,14 @@ class Message(msgspec.Struct, frozen=True):
         batch: The batch, as `BatchRef` writes it: all that an execution is started with.
         rounds: How often this execution has looked at the running batch.
         token: The token of the waiting state (Run only).
+        execution: The name of the execution (Reconcile only).
 
     """
 
     batch: str
     rounds: int = 0
     token: str | None = None
+    execution: str | None = None
 
     @property
     def ref(self) -> BatchRef:

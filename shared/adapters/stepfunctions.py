@@ -6,7 +6,7 @@ import msgspec
 from botocore.exceptions import ClientError
 
 from shared.adapters.errors import code_of, translated
-from shared.core.errors import NotFound
+from shared.core import ids
 from shared.core.ids import BatchRef
 
 if TYPE_CHECKING:
@@ -23,24 +23,22 @@ class StepFunctionsWorkflow:
         self._client = client
         self._arn = state_machine_arn
 
-    def start(self, ref: BatchRef, generation: int) -> None:
-        """Start the execution, whose whole input is `{"batch": "<org>/<contract>/<batch id>"}`."""
+    def start(self, ref: BatchRef, generation: int) -> bool:
+        """Start the execution, whose whole input is `{"batch": "<org>/<contract>/<batch id>"}`; False when it has ended already.
+
+        Step Functions itself tells the two apart: the same start again is answered like the first while the execution runs, and refused
+        afterwards. Its status is not asked for, since a description may lag behind a start.
+        """
         text = msgspec.json.encode({"batch": str(ref)}).decode()
+        name = ids.execution(ref.id, generation)
         try:
             with translated():
-                self._client.start_execution(stateMachineArn=self._arn, name=_name(ref, generation), input=text)
+                self._client.start_execution(stateMachineArn=self._arn, name=name, input=text)
         except ClientError as error:
             if code_of(error) != STARTED_BEFORE:
                 raise
-
-    def running(self, ref: BatchRef, generation: int) -> bool:
-        """Whether the execution runs; one that was never started does not."""
-        arn = f"{self._arn.replace(':stateMachine:', ':execution:')}:{_name(ref, generation)}"
-        try:
-            with translated():
-                return self._client.describe_execution(executionArn=arn)["status"] == "RUNNING"
-        except NotFound:
             return False
+        return True
 
     def resume(self, token: str) -> None:
         """Wake the state that waits with this token, if one still does."""
@@ -50,7 +48,3 @@ class StepFunctionsWorkflow:
         except ClientError as error:
             if code_of(error) not in STALE:
                 raise
-
-
-def _name(ref: BatchRef, generation: int) -> str:
-    return f"{ref.id}-{generation}"

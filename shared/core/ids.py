@@ -66,6 +66,16 @@ def derived(prefix: str, at: int, *names: str) -> str:
     return f"{prefix}{ULID.from_bytes((at * 1000).to_bytes(6, 'big') + tail)}"
 
 
+def execution(batch_id: str, generation: int) -> str:
+    """Name an execution of the lifecycle; the name is its idempotency key."""
+    return f"{batch_id}-{generation}"
+
+
+def generation(execution_name: str) -> int:
+    """Give the generation of the execution with this name; ValueError for a name of another making."""
+    return int(execution_name.rpartition("-")[2])
+
+
 def row_id(batch_id: str, line: int) -> str:
     """Give the `id` of a result row: it tells batch and input line, so that no record a row is needed."""
     return f"{ROW}{batch_id.removeprefix(BATCH)}_{line}"

@@ -4,11 +4,15 @@ Asking for workers goes record first: the worker is entered, conditionally, and 
 one worker, not two; a submission whose answer was lost leaves an entry without a job, which lapses, and the worker that came of it enters itself.
 """
 
-from shared.core.records import Workers
+from collections.abc import Sequence
+
+from shared.core.records import Shard, ShardState, Workers
 from shared.ports import Clock, Fleet, NewId, ShardQueue, Shards
 from shared.services.roster import Roster
 
 WORKER = "worker_"
+LOOK = 200
+"""How many of the most urgent shards it looks at: more than workers lease at a time, so that it sees whether others are ready."""
 SUBMIT_GRACE = 120
 """Seconds after which an entry whose job never became known is dropped."""
 
@@ -35,9 +39,10 @@ class FleetService:
         self._clock = clock
         self._new_id = new_id
 
-    def ensure(self, revision: str, known: int = 0) -> None:
-        """Ask for the workers that are missing. `known` open shards are there for sure, even if the queue's index lags."""
-        wanted = min(self._max_workers, max(known, len(self._queue.open(revision, self._max_workers))))
+    def ensure(self, revision: str, known: Sequence[Shard] = ()) -> None:
+        """Ask for the workers that are missing. The `known` shards are open for sure, even if the queue's index lags."""
+        needed = max(_needed(known), _needed(self._queue.open(revision, LOOK)))
+        wanted = min(self._max_workers, needed)
         if not wanted:
             return
         gone = self._ended(self._roster.get(revision))
@@ -59,3 +64,12 @@ class FleetService:
         ended = {jobs[job] for job in self._fleet.ended(list(jobs))} if jobs else set()
         lapsed = self._clock() - SUBMIT_GRACE
         return ended | {name for name, entry in table.workers.items() if entry.job is None and entry.asked_at < lapsed}
+
+
+def _needed(shards: Sequence[Shard]) -> int:
+    """Give how many workers have something to do: one for each shard that is ready, and those that are at work.
+
+    A worker may lease many shards; who came for a leased one would only wait, leave, and be replaced.
+    """
+    ready = sum(shard.state is ShardState.READY for shard in shards)
+    return ready + len({shard.owner for shard in shards if shard.state is ShardState.LEASED})

@@ -93,7 +93,15 @@ class Pipeline:
         lines = (item for item in index if isinstance(item, Entry))
         cap = self._registry[batch.model].max_output
         count = self._put_shards(batch, batch.revision, plan.cut(lines, self._shard_size, cap))
-        return self._batches.update(ref, lambda batch: msgspec.structs.replace(batch, shards=count))
+        batch = self._batches.update(ref, lambda batch: _unless_ended(batch, shards=count))
+        if lifecycle.is_terminal(batch):
+            self._withdraw(ref)
+        return batch
+
+    def _withdraw(self, ref: BatchRef) -> None:
+        """Leave nothing of a plan that came too late: its batch has ended, and nobody is to work at it."""
+        self.close(ref)
+        self._blobs.delete(paths.plans(ref))
 
     def _put_shards(self, batch: Batch, revision: str, cuts: Iterable[list[PlanLine]]) -> int:
         count = 0
@@ -109,17 +117,18 @@ class Pipeline:
 
     def run(self, ref: BatchRef, token: str) -> None:
         """Store the token, then look: whoever makes the run end afterwards finds the token, whoever did so before is seen here."""
-        batch = self._batches.update(ref, lambda batch: msgspec.structs.replace(batch, token=token))
+        batch = self._batches.update(ref, lambda batch: _unless_ended(batch, token=token))
         left = unanswered(self._shards, ref)
         if self._is_over(batch, left):
             self._workflow.resume(token)
         elif batch.revision is not None:
-            self._fleet.ensure(batch.revision, known=len(left))
+            self._fleet.ensure(batch.revision, known=left)
 
-    def reconcile(self, ref: BatchRef, rounds: int) -> tuple[Batch, Next]:
+    def reconcile(self, ref: BatchRef, rounds: int, generation: int) -> tuple[Batch, Next]:
         """Look at a running batch: end the run when it is over, otherwise take lapsed leases back and ask for workers.
 
-        `rounds` counts the looks of this execution: a very long run continues in a new one, before its history is full.
+        `rounds` counts the looks of this execution, which is of that generation: a very long run continues in a new one, before its history is
+        full. An execution that finds a later one at work leaves the batch to it.
         """
         batch = self._batches.get(ref)
         if lifecycle.is_terminal(batch):
@@ -130,10 +139,9 @@ class Pipeline:
             return self._batches.update(ref, lambda batch: self._ended(batch, event)), Next.DRAIN
         take_back(self._shards, left, self._clock())
         if batch.revision is not None:
-            self._fleet.ensure(batch.revision, known=len(left))
-        if rounds >= ROUNDS:
-            self.restart(batch)
-            return batch, Next.END
+            self._fleet.ensure(batch.revision, known=left)
+        if rounds >= ROUNDS or batch.generation > generation:
+            return self.restart(ref, generation), Next.END
         return batch, Next.RUN
 
     def _ended(self, batch: Batch, event: Event) -> Batch:
@@ -146,9 +154,7 @@ class Pipeline:
         now = int(self._clock())
         batch = self._batches.update(
             ref,
-            lambda batch: (
-                batch if batch.drain_until is not None else msgspec.structs.replace(batch, drain_until=now + DRAIN)
-            ),
+            lambda batch: batch if batch.drain_until is not None else _unless_ended(batch, drain_until=now + DRAIN),
         )
         for shard in self._shards.of(ref):
             if shard.state in {ShardState.READY, ShardState.LEASED} and not shard.draining:
@@ -167,19 +173,19 @@ class Pipeline:
     def fail(self, ref: BatchRef) -> tuple[Batch, Next]:
         """End a batch that the system could not go on with. What was committed is still delivered; an unplanned batch has nothing to deliver."""
         now = int(self._clock())
-        batch = self._batches.get(ref)
-        if lifecycle.is_terminal(batch):
-            return batch, Next.END
-        if batch.shards is not None:
+        until = input_until(self._batches.get(ref), now)
+        batch = self._batches.finish(ref, lambda batch: self._rejected(batch, now), (), input_until=until)
+        if not lifecycle.is_terminal(batch):
             return self._batches.update(ref, lambda batch: self._faulted(batch, now)), Next.DRAIN
-        until = input_until(batch, now)
-        return self._batches.finish(ref, lambda batch: self._rejected(batch, now), (), input_until=until), Next.NOTIFY
+        if batch.shards is None:
+            self._withdraw(ref)
+        return batch, Next.NOTIFY
 
     def _faulted(self, batch: Batch, now: int) -> Batch:
         return batch if lifecycle.is_terminal(batch) else lifecycle.advance(batch, Event.FAULT, now)
 
     def _rejected(self, batch: Batch, now: int) -> Batch:
-        if lifecycle.is_terminal(batch):
+        if lifecycle.is_terminal(batch) or batch.shards is not None:
             return batch
         message = "The batch could not be started because of an internal error. Nothing ran; create it again."
         batch = msgspec.structs.replace(
@@ -192,25 +198,29 @@ class Pipeline:
     def revive(self, ref: BatchRef) -> None:
         """Make sure that an execution drives the batch: start the one that is missing, or the next after one that failed."""
         batch = self._batches.get(ref)
-        if lifecycle.is_terminal(batch) or self._workflow.running(ref, batch.generation):
+        if lifecycle.is_terminal(batch) or self._workflow.start(ref, batch.generation):
             return
-        self._workflow.start(ref, batch.generation)
-        if not self._workflow.running(ref, batch.generation):  # it had run, and ended without ending the batch
-            self.restart(batch)
+        self.restart(ref, batch.generation)  # it had run, and ended without ending the batch
 
-    def restart(self, batch: Batch) -> None:
-        """Let the next generation of executions drive the batch; of several callers, one starts it."""
+    def restart(self, ref: BatchRef, generation: int) -> Batch:
+        """Let the execution after that of `generation` drive the batch. Of several callers one starts it; repeated, it is the same one."""
 
         def change(latest: Batch) -> Batch:
-            if latest.generation != batch.generation:
-                return latest
-            return msgspec.structs.replace(latest, generation=latest.generation + 1)
+            return _unless_ended(latest, generation=generation + 1) if latest.generation == generation else latest
 
-        latest = self._batches.update(batch.ref, change)
-        self._workflow.start(latest.ref, latest.generation)
+        batch = self._batches.update(ref, change)
+        if not lifecycle.is_terminal(batch):
+            self._workflow.start(ref, batch.generation)
+        return batch
 
     def _is_over(self, batch: Batch, left: list[Shard]) -> bool:
-        return not left or batch.ending is not None or is_overdue(batch, self._clock())
+        over = lifecycle.is_terminal(batch) or batch.ending is not None
+        return over or not left or is_overdue(batch, self._clock())
+
+
+def _unless_ended(batch: Batch, **changes: object) -> Batch:
+    """Change a record; that of a batch that has ended never changes again, whoever comes late."""
+    return batch if lifecycle.is_terminal(batch) else msgspec.structs.replace(batch, **changes)
 
 
 def _shard_plan(batch: Batch, lines: list[PlanLine]) -> ShardPlan:

@@ -48,7 +48,7 @@ class Validation:
         A batch that has neither waits for the scan of its file, which was worked on until the clock passed `until`, or is worked on elsewhere.
         """
         batch = self._batches.get(ref)
-        if lifecycle.is_terminal(batch) or batch.revision is not None:
+        if _is_judged(batch):
             return batch
         file = self._scans.advance(ref.space, batch.input_file_id, until=until)
         if file.pending is not None:
@@ -72,15 +72,22 @@ class Validation:
     def _accepted(self, batch: Batch, judge: Judge) -> Batch:
         if judge.model is None:
             raise AssertionError("a scanned file has at least one line")
+        if _is_judged(batch):
+            return batch
         return msgspec.structs.replace(pinned(batch, judge.model, self._registry), counts=Counts(total=judge.total))
 
     def _rejected(self, batch: Batch, total: int, found: "_Errors") -> Batch:
-        if lifecycle.is_terminal(batch):
+        if _is_judged(batch):
             return batch
         batch = msgspec.structs.replace(
             batch, counts=Counts(total=total), errors=tuple(found.shown), errors_total=found.total
         )
         return lifecycle.advance(batch, Event.REJECT, int(self._clock()))
+
+
+def _is_judged(batch: Batch) -> bool:
+    """Whether the batch was judged: then it stays so, even for an invocation that began before and knows other models."""
+    return lifecycle.is_terminal(batch) or batch.revision is not None
 
 
 class _Errors:

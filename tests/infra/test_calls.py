@@ -237,7 +237,7 @@ def taken(system: System) -> dict[str, set[Need]]:
 
 
 def _complete(system: System, batch: str) -> None:
-    message = {"batch": f"acme/openai/{batch}", "token": "a-token"}
+    message = {"batch": f"acme/openai/{batch}", "token": "a-token", "execution": f"{batch}-1"}
     for state in ("validate", "admit", "plan", "run", "reconcile"):
         system.task(state, message)
     with system.notes.as_("worker"):
@@ -263,7 +263,7 @@ def _complete(system: System, batch: str) -> None:
 
 
 def _cancel(system: System, batch: str) -> None:
-    message = {"batch": f"acme/openai/{batch}", "token": "a-token"}
+    message = {"batch": f"acme/openai/{batch}", "token": "a-token", "execution": f"{batch}-1"}
     for state in ("validate", "admit", "plan", "run"):
         system.task(state, message)
     assert 3 == system.api("GET", f"/v1/batches/{batch}")["request_counts"]["total"]

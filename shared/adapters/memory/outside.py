@@ -38,23 +38,24 @@ class MemoryWorkflow:
         self.started: list[Execution] = []
         self.resumed: list[str] = []
 
-    def start(self, ref: BatchRef, generation: int) -> None:
-        """Start the execution; nothing happens when it was started before, whether or not it still runs."""
+    def start(self, ref: BatchRef, generation: int) -> bool:
+        """Start the execution; nothing happens when it was started before. False when it has ended already."""
         execution = Execution(ref, generation)
         with self._lock:
             if execution not in self.started:
                 self.started.append(execution)
                 self._running.add(execution)
-
-    def running(self, ref: BatchRef, generation: int) -> bool:
-        """Whether the execution runs."""
-        with self._lock:
-            return Execution(ref, generation) in self._running
+            return execution in self._running
 
     def resume(self, token: str) -> None:
         """Note the token."""
         with self._lock:
             self.resumed.append(token)
+
+    def running(self, ref: BatchRef, generation: int) -> bool:
+        """Whether an execution runs. For tests."""
+        with self._lock:
+            return Execution(ref, generation) in self._running
 
     def end(self, ref: BatchRef, generation: int) -> None:
         """End an execution, well or badly: nobody can tell the difference through the port. For tests."""
