@@ -1,0 +1,99 @@
+"""Rows and an engine that comes and goes, without a worker around them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import msgspec
+import pytest
+
+from gpu_job.dispatch import Dispatcher
+from gpu_job.engine import EngineFailed
+from gpu_job.row import Row, prepare
+from shared.core import request_line
+from shared.core.models import Model
+from shared.core.plan import PlanLine, ShardPlan
+from shared.core.request_line import RequestLine
+from tests.system.engine import RemoteEngine, ScriptedEngine, echo, hang
+
+URL = "/v1/chat/completions"
+MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
+SECONDS = 60.0
+
+
+def row(prompt: str) -> Row:
+    """Give a row that asks this."""
+    body = {"model": "echo", "messages": [{"role": "user", "content": prompt}]}
+    raw = msgspec.json.encode({"custom_id": prompt, "method": "POST", "url": URL, "body": body})
+    request = request_line.parse(raw, 1)
+    assert isinstance(request, RequestLine)
+    plan = ShardPlan("batch_1", "acme", "openai", "", URL, [PlanLine(1, 0, len(raw), prompt)])
+    return prepare(plan, 0, request, MODEL)
+
+
+@asynccontextmanager
+async def kept_alive(engine: ScriptedEngine) -> AsyncIterator[tuple[Dispatcher, "asyncio.Task[None]"]]:
+    """Give a dispatcher whose engine is ready, and the task that keeps it so."""
+    dispatcher = Dispatcher(engine, engine, row_seconds=SECONDS)
+    keeper = asyncio.create_task(dispatcher.keep_alive())
+    await dispatcher.ready()
+    yield dispatcher, keeper
+    keeper.cancel()
+    await asyncio.gather(keeper, return_exceptions=True)
+
+
+async def test_no_row_is_sent_while_nobody_starts_the_engine_that_died() -> None:
+    """A worker that is about to end starts no engine any more: its rows wait, and do not knock at a closed door all the time."""
+    engine = ScriptedEngine({})
+    async with kept_alive(engine) as (dispatcher, keeper):
+        keeper.cancel()
+        engine.die()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(10):
+                await dispatcher.answer(row("hello"))
+    assert [] == engine.seen
+
+
+async def test_an_engine_that_somebody_else_runs_takes_rows_again_when_it_is_well_again() -> None:
+    """It cannot be restarted; who waited in vain is tried once more."""
+    engine = RemoteEngine({"hello": hang})
+    async with kept_alive(engine) as (dispatcher, _):
+        answer = asyncio.create_task(dispatcher.answer(row("hello")))
+        await asyncio.sleep(SECONDS - 1)
+        engine.script["hello"] = echo
+        await asyncio.sleep(2)
+        engine.well = True
+        finished = await answer
+    assert finished.ok
+    assert ["hello", "hello"] == engine.seen
+
+
+async def test_rows_that_waited_in_vain_for_an_unwell_engine_are_not_given_up_for_its_second_death() -> None:
+    """Each runs again alone; so the one that hangs the engine hangs nobody else's second try."""
+    engine = ScriptedEngine({"poison": hang})
+    async with kept_alive(engine) as (dispatcher, _):
+        rows = [row("poison"), *(row(f"prompt {n}") for n in range(5))]
+        finished = await asyncio.gather(*map(dispatcher.answer, rows))
+    assert [False, True, True, True, True, True] == [one.ok for one in finished]
+
+
+async def test_an_engine_that_does_not_start_is_tried_three_times() -> None:
+    """And its own error says why."""
+    engine = ScriptedEngine({})
+    engine.broken = 3
+    with pytest.raises(EngineFailed, match="the test wants it so"):
+        await Dispatcher(engine, engine, row_seconds=SECONDS).keep_alive()
+    assert 0 == engine.broken
+
+
+async def test_an_engine_that_served_may_die_more_often_than_an_idle_one() -> None:
+    """A death with rows inside is theirs; the count of blameless deaths begins anew."""
+    engine = ScriptedEngine({})
+    async with kept_alive(engine) as (dispatcher, keeper):
+        for _ in range(5):
+            engine.die()
+            await asyncio.sleep(0)
+            await asyncio.sleep(SECONDS)
+            assert (await dispatcher.answer(row("hello"))).ok
+        assert not keeper.done()
+    assert 6 == engine.generation

@@ -1,0 +1,385 @@
+"""Nothing is stuck, and nothing happens twice: the states of a batch, each of them repeated, raced by a cancel, killed, and broken."""
+
+import asyncio
+from contextlib import suppress
+from functools import partial
+
+import pytest
+
+from functions.tasks.messages import Message
+from shared.core.errors import Conflict, NotFound, Refused
+from shared.core.ids import BatchRef
+from shared.core.records import Batch, Counts, Status
+from shared.core.window import TICK
+from shared.services.pipeline import ROUNDS
+from tests.fakes import Fault, duplicate, fail, lose_answer, ok, then
+from tests.system.engine import brood
+from tests.system.slow import Slow
+from tests.system.verdict import assert_exactly_once, assert_never_began
+from tests.system.weather import Step, before, broken, killed, killed_after
+from tests.system.world import IDLE, TASKS, World
+
+DAY = 86400.0
+TRIES = 3
+"""How often a state is tried that fails for a reason of its own."""
+STATES = ["Validate", "Admit", "Plan", "Run", "Reconcile", "Drain", "Close", "Finalize"]
+BEFORE_THE_RUN = STATES[:3]
+BEFORE_THE_FENCE = STATES[:5]
+AFTER_THE_RUN = STATES[5:]
+
+
+def prompts(number: int = 7) -> list[str]:
+    """Give so many prompts."""
+    return [f"prompt {n}" for n in range(number)]
+
+
+async def waiting(world: World, number: int = 7, window: str = "24h") -> BatchRef:
+    """Create a batch and wait until its Run waits, before any worker has started."""
+    ref = world.create(prompts(number), window=window)
+    await world.until(lambda: world.batch(ref).token)
+    return ref
+
+
+def cancel(world: World, ref: BatchRef) -> None:
+    """Cancel a batch, if that can still be done."""
+    with suppress(Refused):
+        world.cancel(ref)
+
+
+@pytest.mark.parametrize("state", STATES)
+async def test_a_cancel_at_any_step_of_a_state_is_honoured_or_comes_too_late(state: str) -> None:
+    """Before each single call that the state makes: until the run is over the batch ends as cancelled, afterwards as it would have."""
+    endings: list[Status] = []
+    reached = True
+    while reached:
+        async with World() as world:
+            ref = world.create(prompts())
+            step = Step(world.weather, state, len(endings), before(partial(cancel, world, ref)))
+            await world.until_ended(ref)
+            endings.append((await assert_exactly_once(world, ref)).status)
+            assert ({}, 1) == (world.executions.failed, world.executions.most)
+            reached = step.reached
+    cancelled = [Status.CANCELLED] * (len(endings) - 1)
+    completed = [Status.COMPLETED] * (len(endings) - 1)
+    if state in AFTER_THE_RUN:
+        assert completed == endings[:-1]
+    elif state == "Reconcile":
+        assert Status.CANCELLED is endings[0]
+    else:
+        assert cancelled == endings[:-1]
+    assert Status.COMPLETED is endings[-1]
+
+
+async def test_a_cancel_wakes_a_batch_that_waits(world: World) -> None:
+    """It does not wait for the tick, nor for a worker."""
+    ref = await waiting(world)
+    await asyncio.sleep(2)
+    world.cancel(ref)
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Counts(total=7) == batch.counts
+    assert (batch.cancelled_at or 0) - (batch.cancelling_at or 0) < 5
+
+
+async def test_a_cancel_of_a_bad_file_ends_as_cancelled(world: World) -> None:
+    """The caller's word came first; the errors are there all the same."""
+    ref = world.create(prompts(), model="nobody")
+    world.cancel(ref)
+    await world.until_ended(ref)
+    assert Status.CANCELLED is (await assert_never_began(world, ref)).status
+
+
+async def test_a_file_with_errors_fails_the_batch_with_all_of_them(world: World) -> None:
+    """Nothing of it is run."""
+    ref = world.create(prompts(), model="nobody")
+    await world.until_ended(ref)
+    batch = await assert_never_began(world, ref)
+    assert (Status.FAILED, 7) == (batch.status, batch.errors_total)
+    assert [] == world.hands
+
+
+@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize("fault", [killed, killed_after], ids=["before its effect", "after its effect"])
+async def test_a_state_that_is_killed_at_any_step_is_run_again(state: str, fault: Fault) -> None:
+    """At each single call that it makes; nobody can tell afterwards."""
+    steps, reached = 0, True
+    while reached:
+        async with World() as world:
+            ref = world.create(prompts())
+            step = Step(world.weather, state, steps, fault)
+            await world.until_ended(ref)
+            batch = await assert_exactly_once(world, ref)
+            assert (Status.COMPLETED, Counts(total=7, completed=7)) == (batch.status, batch.counts)
+            assert ({}, 1) == (world.executions.failed, world.executions.most)
+            steps, reached = steps + 1, step.reached
+    assert steps > 1
+
+
+async def test_every_state_may_be_delivered_twice(world: World) -> None:
+    """The second time changes nothing."""
+    world.weather.rule = lambda name: duplicate if name.startswith("task.") else ok
+    ref = world.create(prompts())
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Counts(total=7, completed=7) == batch.counts
+    assert 1 == len(world.executions.tasks)
+
+
+@pytest.mark.parametrize("ending", ["completed", "cancelled", "expired", "rejected", "failed"])
+async def test_a_late_invocation_of_any_state_after_the_end_changes_nothing(world: World, ending: str) -> None:
+    """Zombies of every state come by, in any order; the batch, its files and the queue stay as they are."""
+    if ending == "failed":
+        world.weather.script("task.Reconcile", *[broken] * TRIES)
+    ref = world.create(prompts(), model="nobody" if ending == "rejected" else "echo")
+    if ending == "cancelled":
+        world.cancel(ref)
+    if ending == "expired":
+        await world.until(lambda: world.batch(ref).token)
+        world.tide.now += DAY
+    await world.until_ended(ref)
+    await assert_undisturbed_by_zombies(world, ref)
+
+
+async def assert_undisturbed_by_zombies(world: World, ref: BatchRef) -> None:
+    """Invoke every state once more, forwards and backwards, and assert that nothing changes."""
+    batch, keys = world.batch(ref), world.bucket.keys()
+    jobs = len(world.jobs.tasks)
+    for state in [*TASKS, *reversed(TASKS)]:
+        if state != "Notify":
+            with suppress(Conflict, NotFound):  # an answer that nobody waits for
+                await world.invoke(state, {"batch": str(ref), "token": "stale", "execution": f"{ref.id}-1"})
+            assert batch == world.batch(ref), state
+    assert keys == world.bucket.keys()
+    assert jobs == len(world.jobs.tasks)
+    assert [] == world.memory.shards.open("echo@1")
+
+
+async def test_a_late_plan_of_a_batch_that_failed_unplanned_leaves_no_shards_to_work_at(world: World) -> None:
+    """The zombie of the Plan that failed goes on after the batch has ended: nobody runs what it has cut."""
+    refs: list[BatchRef] = []
+
+    def meanwhile() -> None:
+        world.services.pipeline.fail(refs[0])
+
+    refs.append(world.create(prompts()))
+    world.weather.script("shards.put", before(meanwhile))
+    await world.until_ended(refs[0])
+    await asyncio.sleep(TICK)
+    await assert_never_began(world, refs[0])
+    assert [] == world.hands
+
+
+@pytest.mark.parametrize("state", BEFORE_THE_RUN)
+async def test_an_error_before_the_batch_runs_fails_it_with_a_message(world: World, state: str) -> None:
+    """There is nothing to deliver, and nobody works at what may have been planned already."""
+    world.weather.script(f"task.{state}", *[broken] * TRIES)
+    ref = world.create(prompts(12))
+    await world.until_ended(ref)
+    batch = await assert_never_began(world, ref)
+    assert (Status.FAILED, "server_error") == (batch.status, batch.errors[0].code)
+    assert {} == world.executions.failed
+
+
+async def test_an_error_in_the_middle_of_plan_leaves_no_shards_to_work_at(world: World) -> None:
+    """Workers of the revision may have seen the first shards; they are closed with the batch."""
+    ref = world.create(prompts(12))
+    world.weather.script(
+        "batches.update", ok, ok, *[broken] * TRIES
+    )  # Validate, Admit, and then Plan, with all shards written
+    await world.until_ended(ref)
+    await assert_never_began(world, ref)
+
+
+@pytest.mark.parametrize("state", ["Run", "Reconcile"])
+async def test_an_error_while_the_batch_runs_delivers_what_is_committed(world: World, state: str) -> None:
+    """The other lines have `server_error` rows."""
+    world.weather.script("task.Run", before(lambda: Slow(world, ref).commit([0, 2])))
+    world.weather.script(f"task.{state}", *[broken] * TRIES)
+    ref = world.create(prompts(10))
+    await world.until(lambda: list(world.memory.chunks.of(ref)))
+    world.executions.resume(world.batch(ref).token or "")
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.FAILED, Counts(total=10, completed=2)) == (batch.status, batch.counts)
+    assert {} == world.executions.failed
+
+
+@pytest.mark.parametrize("state", AFTER_THE_RUN)
+async def test_an_error_after_the_run_costs_an_execution_and_not_the_batch(world: World, state: str) -> None:
+    """The execution fails, and the next generation goes on where it stopped."""
+    world.weather.script(f"task.{state}", *[broken] * 2 * TRIES)
+    ref = world.create(prompts())
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.COMPLETED, Counts(total=7, completed=7)) == (batch.status, batch.counts)
+    assert world.executions.failed
+    assert 1 == world.executions.most
+
+
+async def test_a_notification_that_fails_fails_nothing(world: World) -> None:
+    """Whatever happens there, the batch has ended."""
+    world.weather.script("task.Notify", *[broken] * TRIES)
+    ref = world.create(prompts())
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    assert {} == world.executions.failed
+
+
+@pytest.mark.parametrize("fault", [fail, lose_answer], ids=["before its effect", "after its effect"])
+async def test_a_batch_whose_execution_could_not_be_started_is_revived_by_the_sweep(world: World, fault: Fault) -> None:
+    """The create has succeeded all the same; and one that runs is left alone, however often the sweep comes by."""
+    world.weather.script("workflow.start", fault)
+    ref = world.create(prompts())
+    await asyncio.sleep(10)
+    for _ in range(3):
+        world.sweep()
+        await asyncio.sleep(2)
+    await world.until_ended(ref)
+    world.sweep()
+    await assert_exactly_once(world, ref)
+    assert (1, 1) == (world.executions.most, len(world.executions.tasks))
+
+
+async def test_an_event_of_a_failed_execution_that_arrives_twice_starts_one(world: World) -> None:
+    """The second finds the next generation at work."""
+    world.weather.script("task.Close", *[broken] * 2 * TRIES)
+    world.weather.rule = lambda name: duplicate if name == "batches.update" else ok
+    ref = world.create(prompts())
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    assert 1 == world.executions.most
+
+
+async def test_a_deadline_that_passed_before_the_batch_began_expires_all_of_its_lines(world: World) -> None:
+    """Nobody drove it for a day; it ends as expired, and nothing is run."""
+    world.weather.script("workflow.start", fail)
+    ref = world.create(prompts())
+    world.tide.now += DAY
+    world.sweep()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.EXPIRED, Counts(total=7)) == (batch.status, batch.counts)
+    assert [] == world.hands
+
+
+async def test_a_deadline_ends_the_run_and_delivers_what_is_committed(world: World) -> None:
+    """The batch ends within seconds of its deadline, whatever workers do."""
+    ref = await waiting(world)
+    Slow(world, ref).commit([1, 3])
+    world.jobs.kill("job-1")
+    world.jobs.kill("job-2")
+    world.weather.rule = lambda name: fail if name == "fleet.submit" else ok  # no Spot capacity for a day
+    world.tide.now += DAY - 400
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.EXPIRED, Counts(total=7, completed=2)) == (batch.status, batch.counts)
+    assert (batch.expired_at or 0) - batch.expires_at < 60
+
+
+async def test_a_long_run_is_handed_over_to_the_next_execution_once(world: World) -> None:
+    """Before its history is full; also when the handing over is repeated, or its answer is lost."""
+    world.weather.rule = lambda name: fail if name == "fleet.submit" else ok
+    world.weather.rule = lambda name: duplicate if name == "task.Reconcile" else ok
+    ref = await waiting(world, window="72h")
+    world.script |= {}
+    world.jobs.kill("job-1")
+    world.jobs.kill("job-2")
+    await handed_over(world, ref)
+    world.weather.rule = lambda _: ok
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Status.COMPLETED is batch.status
+    assert [f"{ref.id}-1", f"{ref.id}-2"] == list(world.executions.tasks)
+
+
+async def handed_over(world: World, ref: BatchRef) -> None:
+    """Wake the run again and again until its first execution has ended."""
+    first = world.executions.tasks[f"{ref.id}-1"]
+    for _ in range(ROUNDS + 2):
+        if first.done():
+            return
+        world.executions.resume(world.batch(ref).token or "")
+        await asyncio.sleep(0.01)
+    await world.until(first.done)
+
+
+async def test_a_handing_over_whose_start_was_lost_is_made_up_for(world: World) -> None:
+    """The record says which generation is next; whoever repeats the step starts that one."""
+    ref = await waiting(world)
+    world.weather.script("workflow.start", fail)
+    await handed_over(world, ref)
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    assert [f"{ref.id}-1", f"{ref.id}-2"] == list(world.executions.tasks)
+
+
+async def test_a_shard_that_arrives_while_a_worker_leaves_is_seen_by_it(world: World) -> None:
+    """Whoever put it still counted the worker, and asked for no other: the worker looks once more before it goes."""
+    ref = world.create(prompts(3))
+    await world.until_ended(ref)
+    (hand,) = world.hands
+    late: list[BatchRef] = []
+
+    def arrive() -> None:
+        world.weather.script("workflow.start", fail)  # its execution comes later: here its first states run all at once
+        late.append(world.create(prompts(2)))
+        for state in ("Validate", "Admit", "Plan", "Run"):
+            TASKS[state](world.services, Message(str(late[0]), token="token"))
+
+    await asyncio.sleep(IDLE - 1)
+    world.weather.script("workers.update", before(arrive))  # just before it is marked as closing
+    await world.until(lambda: late)
+    await asyncio.sleep(5)
+    world.sweep()
+    await world.until_ended(late[0])
+    await assert_exactly_once(world, late[0])
+    assert 1 == len(world.jobs.tasks)
+    assert hand.engine.seen[-2:] == ["prompt 0", "prompt 1"]
+
+
+async def test_a_shard_that_arrives_just_after_a_worker_was_marked_as_leaving_is_worked_at(world: World) -> None:
+    """Whoever put it did not count the worker: somebody comes, be it this one or another."""
+    first = world.create(prompts(3))
+    await world.until_ended(first)
+    late: list[BatchRef] = []
+    await asyncio.sleep(IDLE - 1)
+    world.weather.script("workers.update", then(lambda: late.append(world.create(prompts(2)))))
+    await world.until(lambda: late)
+    await world.until_ended(late[0])
+    batch: Batch = await assert_exactly_once(world, late[0])
+    assert (batch.completed_at or 0) - batch.created_at < TICK
+
+
+async def test_a_lost_worker_is_replaced_at_once_and_its_leases_taken_back(world: World) -> None:
+    """The end of its job says so; nobody waits for the lease to run out or for a tick."""
+    world.script["prompt 4"] = brood
+    ref = world.create(prompts(5))
+    await world.until(lambda: world.hands and world.hands[0].engine.seen)
+    world.jobs.kill(world.hands[0].job)
+    world.script.clear()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (batch.completed_at or 0) - batch.created_at < 90
+    assert 2 == len(world.hands)
+
+
+async def test_a_lost_worker_that_nobody_heard_of_is_found_by_the_tick(world: World) -> None:
+    """The event of its end is lost as well."""
+    world.script["prompt 4"] = brood
+    ref = world.create(prompts(5))
+    await world.until(lambda: world.hands and world.hands[0].engine.seen)
+    world.weather.script("workers.update", *[fail] * 3)  # every delivery of the event
+    world.jobs.kill(world.hands[0].job)
+    world.script.clear()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert TICK < (batch.completed_at or 0) - batch.created_at < TICK + 60
+
+
+async def test_the_answer_of_a_submission_that_is_lost_brings_no_worker_too_many(world: World) -> None:
+    """The worker enters itself when it starts, under the name that it was asked for by."""
+    world.weather.script("fleet.submit", lose_answer)
+    ref = world.create(prompts(5))
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    assert 1 == len(world.jobs.tasks)

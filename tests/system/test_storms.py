@@ -1,0 +1,133 @@
+"""Storms: small batches in a world where anything may fail at any moment. A storm is its seed; the same seed is the same storm.
+
+For some minutes calls are lost before or after their effect, delivered twice, and late; task states and workers are killed; batches are
+cancelled; in some storms a day passes at once. Then it is calm, and everything must have come to its one end.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from gpu_job.engine import EngineFailed
+from shared.core.errors import Refused, Unavailable
+from shared.core.ids import BatchRef
+from shared.core.lifecycle import is_terminal
+from tests.fakes import Fault, duplicate, fail, lose_answer, ok
+from tests.system.engine import Act, crash, garbage, hang, overloaded, refuse
+from tests.system.tide import WHO
+from tests.system.verdict import assert_exactly_once, assert_never_began
+from tests.system.weather import fair, killed, killed_after
+from tests.system.world import World
+
+SEEDS = range(100)
+STORM = 300.0
+RATE = 0.08
+"""The part of all calls that meet a fault."""
+DAY = 86400.0
+ACTS: tuple[Act, ...] = (crash, garbage, hang, overloaded, refuse)
+EXPECTED = {"Unavailable", "Unknown"}
+"""What may end an execution: a store that is away for longer than retries last, and a kill."""
+
+
+class Storm:
+    """The weather of one seed. What a call meets follows from the seed, its name and its number alone."""
+
+    def __init__(self, world: World, seed: int) -> None:
+        self._world = world
+        self._seed = seed
+        self._numbers: Counter[str] = Counter()
+        world.weather.rule = self._fault
+        world.tide.latency = self._latency
+
+    def calm(self) -> None:
+        """End the storm."""
+        self._world.weather.rule = fair
+        self._world.tide.latency = lambda: 0.0
+
+    def _draw(self, name: str) -> Random:
+        self._numbers[name] += 1
+        return Random(f"{self._seed}/{name}/{self._numbers[name]}")
+
+    def _fault(self, name: str) -> Fault:
+        faults = (killed, killed_after, duplicate) if name.startswith("task.") else (fail, lose_answer, duplicate)
+        draw = self._draw(name)
+        return draw.choice(faults) if draw.random() < RATE else ok
+
+    def _latency(self) -> float:
+        draw = self._draw(f"latency of {WHO.get()}")
+        return draw.uniform(0, draw.choice((0.1, 1.0, 90.0))) if draw.random() < 0.1 else 0.0
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
+    """Whatever happened, in whatever order."""
+    draw = Random(seed)
+    async with World(shard_lines=3, max_workers=3, in_flight=4, row_seconds=60) as world:
+        refs = [create(world, draw, number) for number in range(3)]
+        storm = Storm(world, seed)
+        await asyncio.gather(rage(world, draw), *(cancel(world, draw, ref) for ref in refs))
+        storm.calm()
+        while not all(ref_ended(world, ref) for ref in refs):
+            world.sweep()
+            await asyncio.sleep(60)
+        await world.until_ended(*refs)
+        for ref in refs:
+            await assert_well_ended(world, ref)
+        assert set(world.executions.failed.values()) <= EXPECTED
+        assert [] == [error for error in causes(world.jobs.errors) if not isinstance(error, Unavailable | EngineFailed)]
+
+
+def create(world: World, draw: Random, number: int) -> BatchRef:
+    """Create a batch of some lines, some of which are trouble."""
+    prompts = [f"{number}.{line}" for line in range(draw.randint(1, 9))]
+    world.script |= {prompt: draw.choice(ACTS) for prompt in prompts if draw.random() < 0.1}
+    return world.create(prompts, org=draw.choice(("acme", "rival")))
+
+
+async def rage(world: World, draw: Random) -> None:
+    """End a worker now and then, and let the sweep come by; in some storms let a day pass at once."""
+    a_day_passes = draw.random() < 0.15
+    while world.tide.now < STORM:
+        await asyncio.sleep(draw.uniform(5, 40))
+        world.sweep()
+        if world.jobs.live and draw.random() < 0.5:
+            world.jobs.kill(draw.choice(world.jobs.live))
+        elif world.hands and draw.random() < 0.3:
+            await world.hands[-1].worker.stop()
+    if a_day_passes:
+        world.tide.now += DAY
+
+
+async def cancel(world: World, draw: Random, ref: BatchRef) -> None:
+    """Cancel a batch at some time, or do not."""
+    after, wanted = draw.uniform(0, STORM), draw.random() < 0.3
+    if wanted:
+        await asyncio.sleep(after)
+        with suppress(Refused, Unavailable):
+            world.cancel(ref)
+
+
+def ref_ended(world: World, ref: BatchRef) -> bool:
+    """Whether the batch has ended."""
+    return is_terminal(world.batch(ref))
+
+
+async def assert_well_ended(world: World, ref: BatchRef) -> None:
+    """Assert that the batch has all of its rows, or that it never began and says so."""
+    if world.batch(ref).shards is None:
+        await assert_never_began(world, ref)
+    else:
+        await assert_exactly_once(world, ref)
+
+
+def causes(errors: Iterable[BaseException]) -> Iterator[BaseException]:
+    """Give the errors inside of groups."""
+    for error in errors:
+        if isinstance(error, BaseExceptionGroup):
+            yield from causes(error.exceptions)
+        else:
+            yield error

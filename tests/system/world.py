@@ -1,0 +1,326 @@
+"""The whole service in one process: real services, task states and workers over stores in memory, driven by the deployed state machine.
+
+Only AWS and the GPU are played: executions by a small interpreter of the deployed file, jobs by tasks of the loop, engines by a script.
+Every call of a port and every invocation of a task state goes through the world's `weather`.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import count
+from threading import RLock
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from functions.tasks import (
+    admit,
+    close,
+    drain,
+    fail,
+    finalize,
+    job_ended,
+    notify,
+    plan,
+    reconcile,
+    run,
+    sweep,
+    validate,
+)
+from functions.tasks.messages import Message
+from functions.tasks.wiring import Services
+from gpu_job.chunks import Committer
+from gpu_job.dispatch import Dispatcher
+from gpu_job.worker import Worker
+from shared.adapters.memory import Memory, MemoryBlobs
+from shared.core.contracts import CONTRACTS
+from shared.core.errors import SlackwaterError
+from shared.core.ids import BatchRef, Space
+from shared.core.lifecycle import is_terminal
+from shared.core.models import Model, Registry
+from shared.core.plan import ShardSize
+from shared.core.records import Batch
+from shared.core.window import Timing
+from shared.services.finalize import Finalizer
+from shared.services.fleet import FleetService
+from shared.services.pipeline import Pipeline
+from shared.services.roster import Roster
+from shared.services.validation import Validation
+from shared.services.wake import Wake
+from shared.settings import WorkerSettings
+from tests.services import world as services_world
+from tests.system.aws import Ended, Executions, Jobs, let_go
+from tests.system.engine import Act, ScriptedEngine
+from tests.system.tide import WHO, Tide
+from tests.system.weather import Weather
+
+START = 1_800_000_000.0
+CONTRACT = CONTRACTS["openai"]
+URL = "/v1/chat/completions"
+REVISION = "echo@1"
+IDLE = 20.0
+"""Seconds after which a worker without work leaves."""
+PATIENCE = 7200.0
+EVENT_RETRIES = (60.0, 120.0)  # as Lambda does when it is invoked by an event
+
+TASKS: dict[str, Callable[[Services, Message], Any]] = {
+    "Validate": validate.validate,
+    "Admit": admit.admit,
+    "Plan": plan.plan,
+    "Run": run.run,
+    "Reconcile": reconcile.reconcile,
+    "Drain": drain.drain,
+    "Close": close.close,
+    "Finalize": finalize.finalize,
+    "Notify": notify.notify,
+    "Fail": fail.fail,
+}
+
+
+class WatchedBlobs(MemoryBlobs):
+    """The bucket, which knows the keys that were read."""
+
+    def __init__(self, lock: RLock) -> None:
+        super().__init__(lock)
+        self.read: set[str] = set()
+
+    def get(self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None) -> bytes:
+        """As `Blobs.get`."""
+        self.read.add(key)
+        return super().get(key, start, end, etag=etag)
+
+
+class Api(services_world.World):
+    """What callers meet, in the world's time and weather."""
+
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        super().__init__(
+            world.memory,
+            file_store=world.weather.over("files", world.memory.files),
+            batch_store=world.batches,
+            blobs=world.blobs,
+            workflow=world.workflow,
+            registry=world.registry,
+        )
+
+    def clock(self) -> float:
+        """Give the world's time."""
+        return self._world.clock()
+
+    def new_id(self, prefix: str) -> str:
+        """Give the world's next id."""
+        return self._world.new_id(prefix)
+
+
+class Hand(NamedTuple):
+    """A worker that has started."""
+
+    job: str
+    name: str
+    worker: Worker
+    engine: ScriptedEngine
+
+
+class World:
+    """Everything. Made in a running `Tide`, used `async with`.
+
+    Args:
+        shard_lines: The most lines of a shard.
+        max_workers: The most workers of one revision.
+        in_flight: How many requests a worker keeps in its engine.
+        row_seconds: The longest that one request may take.
+
+    Attributes:
+        script: What engines do with prompts, see `tests.system.engine`.
+        prompts: The prompts of each batch, by custom_id.
+        hands: The workers that have started, in order.
+        invocations: What task states were invoked with, in order.
+        ended: The batches that were announced as ended, each time.
+
+    """
+
+    def __init__(
+        self, *, shard_lines: int = 5, max_workers: int = 2, in_flight: int = 8, row_seconds: float = 600.0
+    ) -> None:
+        tide = asyncio.get_running_loop()
+        assert isinstance(tide, Tide)
+        self.tide = tide
+        self.weather = Weather()
+        self.script: dict[str, Act] = {}
+        self.prompts: dict[BatchRef, dict[str, str]] = {}
+        self.hands: list[Hand] = []
+        self.invocations: list[tuple[str, Any]] = []
+        self.ended: list[Batch] = []
+        self._row_seconds = row_seconds
+        self._numbers = count(1)
+        self._events: set[asyncio.Task[None]] = set()
+
+        self.memory = Memory()
+        self.bucket = self.memory.blobs = WatchedBlobs(self.memory.blobs._lock)
+        self.executions = Executions(self.invoke, self._execution_failed)
+        self.jobs = Jobs(self._work, self._job_ended)
+
+        over = self.weather.over
+        self.batches, self.shards = over("batches", self.memory.batches), over("shards", self.memory.shards)
+        self.chunks, self.blobs = over("chunks", self.memory.chunks), over("blobs", self.bucket)
+        self.workflow, fleet = over("workflow", self.executions), over("fleet", self.jobs)
+        self.model = Model(
+            id="echo", revision=REVISION, source="", engine="echo", endpoints=(URL,), context=1024, max_output=64,
+            max_in_flight=in_flight,
+        )  # fmt: skip
+        self.registry = Registry((self.model,))
+        self.api = Api(self)
+        self.roster = Roster(workers=over("workers", self.memory.workers), clock=self.clock)
+        self.wake = Wake(batches=self.batches, shards=self.shards, workflow=self.workflow)
+        service = FleetService(
+            queue=self.shards, shards=self.shards, roster=self.roster, fleet=fleet, max_workers=max_workers,
+            clock=self.clock, new_id=self.new_id,
+        )  # fmt: skip
+        stores: Any = {"batches": self.batches, "blobs": self.blobs, "clock": self.clock}
+        self.services = Services(
+            batches=self.batches,
+            open_batches=self.batches,
+            validation=Validation(
+                multipart=self.blobs, scans=self.api.scans, contracts=CONTRACTS, registry=self.registry, **stores
+            ),
+            pipeline=Pipeline(
+                shards=self.shards, workflow=self.workflow, fleet=service, registry=self.registry, timing=Timing(),
+                shard_size=ShardSize(lines=shard_lines), **stores,
+            ),
+            finalizer=Finalizer(
+                shards=self.shards, chunks=self.chunks, multipart=self.blobs, timing=Timing(), **stores
+            ),
+            fleet=service,
+            scans=self.api.scans,
+            scan_starter=self.memory.scans,
+            expiries=self.api.expiries,
+            delivery=self.api.delivery,
+            ended=self.ended.append,
+            clock=self.clock,
+        )  # fmt: skip
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await let_go(list(self.executions.tasks.values()))
+        await let_go(list(self.jobs.tasks.values()))
+        await let_go(list(self._events))
+
+    def clock(self) -> float:
+        """Give the time."""
+        return START + self.tide.now
+
+    def pass_time(self, seconds: float) -> None:
+        """Let time pass for a call that sleeps."""
+        self.tide.now += seconds
+
+    def new_id(self, prefix: str) -> str:
+        """Give the next id."""
+        return f"{prefix}{next(self._numbers):026d}"
+
+    def create(self, prompts: Sequence[str], org: str = "acme", model: str = "echo", window: str = "24h") -> BatchRef:
+        """Create a batch of these prompts; prompt n has the custom_id `c<n>`."""
+        intake = self.api.files.begin(Space(org, CONTRACT.name), CONTRACT)
+        for number, prompt in enumerate(prompts):
+            body = {"model": model, "messages": [{"role": "user", "content": prompt}]}
+            line = {"custom_id": f"c{number}", "method": "POST", "url": URL, "body": body}
+            intake.write(msgspec.json.encode(line) + b"\n")
+        file = intake.finish(purpose="batch")
+        request: dict[str, object] = {"input_file_id": file.id, "endpoint": URL, "completion_window": window}
+        ref = self.api.batches.create(file.space, CONTRACT, request).ref
+        self.prompts[ref] = {f"c{number}": prompt for number, prompt in enumerate(prompts)}
+        return ref
+
+    def cancel(self, ref: BatchRef) -> None:
+        """Cancel a batch."""
+        self.api.batches.cancel(ref)
+
+    def batch(self, ref: BatchRef) -> Batch:
+        """Give the record of a batch, whatever the weather."""
+        return self.memory.batches.get(ref)
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        """Wait until something is so, looking at every tenth of a second; AssertionError when it does not come."""
+        end = self.tide.now + PATIENCE
+        while not condition():
+            assert self.tide.now < end, "it does not come"
+            await asyncio.sleep(0.1)
+
+    async def until_ended(self, *refs: BatchRef) -> None:
+        """Wait until the batches have ended and no execution runs any more."""
+        await self.until(lambda: all(is_terminal(self.batch(ref)) for ref in refs) and not self.executions.live)
+
+    async def invoke(self, state: str, payload: Any) -> Any:
+        """Invoke a task state, as Lambda does."""
+        self.invocations.append((state, payload))
+        message = msgspec.convert(payload, Message)
+
+        def call() -> Any:
+            return msgspec.to_builtins(TASKS[state](self.services, message))
+
+        return await asyncio.to_thread(self.weather.meet, f"task.{state}", call)
+
+    def sweep(self) -> None:
+        """Let the scheduled sweep come by."""
+        self._happen(lambda: sweep.sweep(self.services, sweep.Event()))
+
+    def _execution_failed(self, text: str) -> None:
+        self._happen(lambda: sweep.sweep(self.services, sweep.Event(sweep.Detail(text))))
+
+    def _job_ended(self, ended: Ended) -> None:
+        names = {"SLACKWATER_REVISION": ended.revision, "SLACKWATER_WORKER": ended.worker}
+        variables = tuple(job_ended.Variable(name, value) for name, value in names.items())
+        detail = job_ended.Detail("FAILED" if ended.failed else "SUCCEEDED", job_ended.Container(variables))
+        self._happen(lambda: job_ended.job_ended(self.services, job_ended.Event(detail)))
+
+    def _happen(self, call: Callable[[], object]) -> None:
+        """Let an event arrive; it is delivered again when its function fails."""
+
+        async def deliver() -> None:
+            for pause in (*EVENT_RETRIES, None):
+                await asyncio.sleep(1)
+                try:
+                    await asyncio.to_thread(call)
+                except SlackwaterError:
+                    if pause is not None:
+                        await asyncio.sleep(pause)
+                else:
+                    return
+
+        task = self.tide.create_task(deliver())
+        self._events.add(task)
+        task.add_done_callback(self._events.discard)
+
+    async def _work(self, job: str, revision: str, name: str) -> None:
+        """Be a worker, as `gpu_job.__main__` is."""
+        WHO.set(name)
+        engine = ScriptedEngine(self.script)
+        worker = self.worker(name, engine)
+        self.hands.append(Hand(job, name, worker, engine))
+        await asyncio.to_thread(self.roster.enter, revision, name, job)
+        try:
+            await worker.run()
+            await asyncio.to_thread(self.roster.leave, revision, name)
+        finally:
+            await engine.stop()
+
+    def worker(self, name: str, engine: ScriptedEngine) -> Worker:
+        """Make a worker of this name around an engine."""
+        settings = WorkerSettings(
+            bucket="", table_prefix="", models_file="", region="", revision=REVISION, worker=name, job="",
+            state_machine_arn="", state_dir="", row_seconds=self._row_seconds, idle_seconds=IDLE,
+        )  # fmt: skip
+        return Worker(
+            settings,
+            self.model,
+            dispatcher=Dispatcher(engine, engine, row_seconds=settings.row_seconds),
+            committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
+            queue=self.shards,
+            shards=self.shards,
+            log=self.chunks,
+            blobs=self.blobs,
+            roster=self.roster,
+            wake=self.wake,
+            clock=self.clock,
+        )
