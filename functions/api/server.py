@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = ApiSettings.from_env(os.environ)
     except msgspec.ValidationError as error:
-        sys.stderr.write(f"error: the environment is not complete: {error}. Set SLACKWATER_<NAME>.\n")
+        sys.stderr.write(f"error: the environment is not complete: {error}.\n")
         return 2
     config = uvicorn.Config(
         build(settings, connections=THREADS),

@@ -3,6 +3,7 @@
 A submission is not idempotent: of one whose answer was lost, the worker itself tells when it starts.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from shared.adapters.errors import translated
 if TYPE_CHECKING:
     from mypy_boto3_batch import BatchClient
 
+SHARE_CHARS = 255
 AT_ONCE = 100  # the most jobs that one DescribeJobs takes
 OVER = frozenset({"FAILED", "SUCCEEDED"})
 
@@ -39,6 +41,8 @@ class AwsBatchFleet:
                 jobName=worker,
                 jobQueue=self._queue,
                 jobDefinition=self._definitions.get(revision, self._default),
+                # The queue is fair between revisions; a share's name has letters and digits only.
+                shareIdentifier=re.sub("[^0-9A-Za-z]", "", revision)[:SHARE_CHARS],
                 containerOverrides={
                     "environment": [
                         {"name": "SLACKWATER_REVISION", "value": revision},

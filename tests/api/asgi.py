@@ -17,7 +17,7 @@ class Answer(NamedTuple):
     status_code: int
     body: bytes
 
-    def json(self) -> Any:  # noqa: ANN401 - any JSON
+    def json(self) -> Any:
         """Decode the body."""
         return json.loads(self.body)
 

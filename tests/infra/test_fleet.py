@@ -3,8 +3,6 @@
 import json
 from typing import Any
 
-import pytest
-
 from infra import bundle
 from infra.host import STATE, WORKER_UID
 from infra.worker import VCPUS
@@ -171,7 +169,6 @@ class Submissions:
         return {"jobId": "job-1"}
 
 
-@pytest.mark.xfail(strict=True, reason="jobs name no share yet: see shared/adapters/awsbatch.py")
 def test_jobs_name_the_share_that_the_queue_asks_for(template: Template) -> None:
     """A queue with a fair-share policy refuses a job without one, of letters and digits; a queue without, a job with one."""
     client: Any = Submissions()
