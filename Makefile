@@ -30,12 +30,13 @@ demo: setup ## A real batch through the whole system, answered by a real model
 up: setup ## Run the whole system until Ctrl-C
 	@$(BIN)/slackwater up
 
-test: setup ## Every test: first those that need no stack, side by side, then those that start one
-	@$(BIN)/python -m pytest -n auto -m "not stack"
-	@$(BIN)/python -m pytest -m stack
+test: setup test-fast ## Every test
+	@$(BIN)/python -m pytest -m stack tests/e2e
 
+# moto's state is one a process, so the parts that serve it in different ways run apart.
 test-fast: $(LIGHT) ## The tests that start neither the local stack nor vLLM
-	@$(BIN)/python -m pytest -n auto -m "not stack"
+	@for part in "tests/core tests/services tests/system tests/cli tests/gpu_job tests/test_architecture.py tests/test_fakes.py" tests/contracts tests/api tests/infra tests/local; do \
+		$(BIN)/python -m pytest -n auto -m "not stack" $$part || exit 1; done
 
 lint: $(LIGHT) ## Lint, formatting, types and import rules
 	@$(BIN)/ruff check $(SOURCES)
