@@ -6,6 +6,7 @@ Rules:
 - A row that was in the engine when it died runs again alone; after its third death it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is restarted, and that counts as its death.
 - An engine that dies with nothing inside, or does not start, is no row's fault: after three times in a row the worker gives up.
+- An engine that runs but takes no connection is waited for, since nothing of the row was sent; if it is ours it is ended after a while.
 - No row is sent between the death of an engine and the start of the next one.
 """
 
@@ -27,6 +28,9 @@ TIMEOUTS = 2
 STARTS = 3
 START_PAUSE = 5.0
 """Seconds before an engine that did not start is started again: the memory of the one before it may not be free yet."""
+WAIT = 5.0
+WAITS = 12
+"""Seconds between two tries to connect, and how many there are before the engine is ended."""
 LAST_GASP = 2.0
 """Seconds within which a dying vLLM is gone, after it answered 500."""
 
@@ -103,12 +107,21 @@ class Dispatcher:
         try:
             reply = await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
         except EngineUnreachable as error:
-            if not await self._died(generation):
-                return self._failed(row, None)
-            return self._death(row) if error.sent else None
+            if await self._died(generation):
+                return self._death(row) if error.sent else None
+            return self._failed(row, None) if error.sent else await self._shut_out(row, generation)
         except EngineTimeout:
             return await self._timed_out(row, generation)
         return await self._judge(row, reply, generation)
+
+    async def _shut_out(self, row: Row, generation: int) -> Finished | None:
+        """Wait for an engine that takes no connection; one that is well all the same has failed the row."""
+        if await self._engine.alive():
+            return self._failed(row, None)
+        row.waits += 1
+        if row.waits % WAITS or not await self._ended(generation):
+            await self._sleep(WAIT)
+        return None
 
     async def _judge(self, row: Row, reply: Reply, generation: int) -> Finished | None:
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status == HTTPStatus.TOO_MANY_REQUESTS:

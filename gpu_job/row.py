@@ -38,6 +38,7 @@ class Row:
     deaths: int = 0
     failures: int = 0
     timeouts: int = 0
+    waits: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def give_up(batch: str, line: PlanLine, position: int, message: str) -> Finished
 def _answer(data: bytes) -> dict[str, Any]:
     try:
         body = msgspec.json.decode(data)
-    except msgspec.DecodeError as error:
-        raise Garbage("the engine's answer is not JSON") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise Garbage("the engine's answer is not JSON, or deeper than anybody reads") from error
     if not isinstance(body, dict):
         raise Garbage("the engine's answer is not an object")
     return body

@@ -30,7 +30,7 @@ POLL_SECONDS = 0.3
 LOOK = 200
 """How many of the most urgent shards a worker looks at: more than its fellows lease at a time."""
 AWAY_SECONDS = 5.0
-"""How long a worker waits for a store that did not give it a shard's plan or lines, before it takes another."""
+"""How long a worker waits for a store that is away, before it takes another shard or goes."""
 STOP_GRACE = 5.0
 """Seconds that lines in the engine are given to finish when their shard must be given back."""
 SECOND_LOOK = 1.0
@@ -107,7 +107,11 @@ class Worker:
     async def _serve(self, group: asyncio.TaskGroup) -> None:
         busy_at = self._clock()
         while not self._stopping.is_set():
-            shard = await asyncio.to_thread(self._take)
+            try:
+                shard = await asyncio.to_thread(self._take)
+            except NOT_NOW as error:
+                await self._wait_for_stores(f"the queue does not answer: {error}")
+                continue
             if shard is not None and self._stopping.is_set():  # the order came between the lease and the work
                 await self._give_back(shard)
             elif shard is not None:
@@ -121,16 +125,17 @@ class Worker:
             else:
                 await self._before_stop(self._sleep(POLL_SECONDS))
 
+    async def _wait_for_stores(self, message: str) -> None:
+        _log.warning("%s", message)
+        await self._before_stop(self._sleep(AWAY_SECONDS))
+
     def _take(self) -> Shard | None:
         """Lease the most urgent shard that can be had; leases of others that have run out are taken back first."""
-        try:
-            shards = self._queue.open(self._settings.revision, LOOK)
-            take_back(self._shards, shards, self._clock())
-            for shard in shards:
-                if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
-                    return leased
-        except NOT_NOW as error:
-            _log.warning("the queue does not answer: %s", error)
+        shards = self._queue.open(self._settings.revision, LOOK)
+        take_back(self._shards, shards, self._clock())
+        for shard in shards:
+            if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
+                return leased
         return None
 
     def _lease(self, shard: Shard) -> Shard | None:
@@ -172,9 +177,8 @@ class Worker:
             _log.warning("%s shard %d is given up: %s", shard.ref, shard.index, error)
             run.lose()  # the batch was ended and swept under our hands
         except Unavailable as error:
-            _log.warning("%s shard %d is given back: %s", shard.ref, shard.index, error)
             await run.stop(STOP_GRACE)
-            await self._before_stop(self._sleep(AWAY_SECONDS))
+            await self._wait_for_stores(f"{shard.ref} shard {shard.index} is given back: {error}")
 
     async def _feed(self, run: ShardRun, group: asyncio.TaskGroup) -> None:
         if plan.hopeless(run.shard) and run.todo:
@@ -252,5 +256,5 @@ class Worker:
             await asyncio.to_thread(self._roster.reopen, revision, worker)
         except NOT_NOW as error:
             # Should the mark stay, one worker too many is asked for; leaving unseen work behind would be worse.
-            _log.warning("not leaving, since it is not known whether there is work: %s", error)
+            await self._wait_for_stores(f"not leaving, since it is not known whether there is work: {error}")
         return False

@@ -3,13 +3,15 @@
 The first event is EventBridge's scheduled one; the second its `Step Functions Execution Status Change`, whose `detail.input` names the batch.
 """
 
-from collections.abc import Iterable
-
 import msgspec
 
 from functions.tasks.messages import Message
 from functions.tasks.wiring import Services, entry
+from shared.core.errors import SlackwaterError
 from shared.core.ids import BatchRef
+
+EAGER = 10
+"""So many executions of a batch follow each other at once; when one after the other fails, the next ones wait for the schedule."""
 
 
 class Detail(msgspec.Struct, frozen=True):
@@ -25,19 +27,28 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def sweep(services: Services, event: Event) -> dict[str, int]:
-    """Revive the batch of a failed execution, or every open batch that has none; then remove what has expired."""
+    """Revive the batch of a failed execution, or every open batch that has none; then remove what has expired.
+
+    An error of one batch keeps it from no other; it is raised in the end, so that the call counts as failed and is repeated.
+    """
     if event.detail.input is not None:
-        return {"looked_at": _revive(services, [msgspec.json.decode(event.detail.input, type=Message).ref])}
-    looked_at = _revive(services, services.open_batches.open())
-    return {"looked_at": looked_at, "expired": services.expiries.sweep()}
+        ref = msgspec.json.decode(event.detail.input, type=Message).ref
+        services.pipeline.revive(ref, at_most=EAGER)
+        return {"looked_at": 1}
+    outcomes = [_error(services, ref) for ref in services.open_batches.open()]
+    expired = services.expiries.sweep()
+    for error in outcomes:
+        if error is not None:
+            raise error
+    return {"looked_at": len(outcomes), "expired": expired}
 
 
-def _revive(services: Services, batches: Iterable[BatchRef]) -> int:
-    looked_at = 0
-    for ref in batches:
+def _error(services: Services, ref: BatchRef) -> SlackwaterError | None:
+    try:
         services.pipeline.revive(ref)
-        looked_at += 1
-    return looked_at
+    except SlackwaterError as error:
+        return error
+    return None
 
 
 handler = entry(sweep, Event)

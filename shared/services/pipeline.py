@@ -195,9 +195,14 @@ class Pipeline:
             return lifecycle.advance(batch, lifecycle.PUBLISH[batch.ending], now)
         return lifecycle.advance(batch, Event.REJECT, now)
 
-    def revive(self, ref: BatchRef) -> None:
-        """Make sure that an execution drives the batch: start the one that is missing, or the next after one that failed."""
+    def revive(self, ref: BatchRef, *, at_most: int | None = None) -> None:
+        """Make sure that an execution drives the batch: start the one that is missing, or the next after one that failed.
+
+        With `at_most`: unless the batch has had so many; somebody else comes by later.
+        """
         batch = self._batches.get(ref)
+        if at_most is not None and batch.generation >= at_most:
+            return
         if lifecycle.is_terminal(batch) or self._workflow.start(ref, batch.generation):
             return
         self.restart(ref, batch.generation)  # it had run, and ended without ending the batch
