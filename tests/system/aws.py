@@ -48,6 +48,11 @@ class Executions:
         """The names of the executions that run."""
         return [name for name, task in self.tasks.items() if not task.done()]
 
+    @property
+    def visited(self) -> set[str]:
+        """The states that any execution has entered."""
+        return {state for _, state in self.machine.visited}
+
     def start(self, ref: BatchRef, generation: int) -> bool:
         """As `Workflow.start`."""
         name = ids.execution(ref.id, generation)

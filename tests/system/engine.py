@@ -28,6 +28,7 @@ class ScriptedEngine:
         inside: The prompts that are in it now.
         seen: Every prompt that came in, in order.
         well: Whether it answers its health check.
+        away: Whether it takes no connection, for rows or for health checks.
         broken: How many of the next starts fail.
 
     """
@@ -40,6 +41,7 @@ class ScriptedEngine:
         self.inside: list[str] = []
         self.seen: list[str] = []
         self.well = True
+        self.away = False
         self.broken = 0
         self._end: asyncio.Future[None] | None = None
 
@@ -51,11 +53,12 @@ class ScriptedEngine:
             raise EngineFailed("the test wants it so")
         self.generation += 1
         self.well = True
+        self.away = False
         self._end = asyncio.get_running_loop().create_future()
 
     async def alive(self) -> bool:
         """As `Engine.alive`."""
-        return self.well and not self.exited()
+        return self.well and not self.away and not self.exited()
 
     def exited(self) -> bool:
         """As `Engine.exited`."""
@@ -82,7 +85,7 @@ class ScriptedEngine:
     async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - the port's own
         """As `Upstream.post`."""
         await asyncio.sleep(0)
-        if self._end is None or self._end.done():
+        if self._end is None or self._end.done() or self.away:
             raise EngineUnreachable("nobody is there", sent=False)
         prompt = _prompt(body)
         assert url_path == "/v1/chat/completions"
@@ -135,6 +138,12 @@ async def echo(_engine: ScriptedEngine, prompt: str) -> Reply:
     return answer(prompt)
 
 
+async def slowly(_engine: ScriptedEngine, prompt: str) -> Reply:
+    """Answer after a while."""
+    await asyncio.sleep(20 * ANSWERING)
+    return answer(prompt)
+
+
 async def crash(engine: ScriptedEngine, _prompt: str) -> Reply:
     """Die of it."""
     await asyncio.sleep(ANSWERING / 2)
@@ -156,6 +165,11 @@ async def brood(_engine: ScriptedEngine, _prompt: str) -> Reply:
 async def garbage(_engine: ScriptedEngine, _prompt: str) -> Reply:
     """Answer what is no JSON."""
     return Reply(200, b'{"choices": [{"logprob": NaN}]}')
+
+
+async def nested(_engine: ScriptedEngine, _prompt: str) -> Reply:
+    """Answer what is JSON, but deeper than anybody reads."""
+    return Reply(200, b'{"choices": ' + b"[" * 100_000 + b"]" * 100_000 + b"}")
 
 
 async def refuse(_engine: ScriptedEngine, _prompt: str) -> Reply:

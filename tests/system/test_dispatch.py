@@ -68,6 +68,28 @@ async def test_an_engine_that_somebody_else_runs_takes_rows_again_when_it_is_wel
     assert ["hello", "hello"] == engine.seen
 
 
+async def test_rows_wait_for_an_engine_that_somebody_else_runs_to_come_back() -> None:
+    """It takes no connection for ten minutes: they were never sent, so nothing is known against them."""
+    engine = RemoteEngine({})
+    async with kept_alive(engine) as (dispatcher, _):
+        engine.away = True
+        answers = [asyncio.create_task(dispatcher.answer(row(f"prompt {n}"))) for n in range(5)]
+        await asyncio.sleep(600)
+        engine.away = False
+        finished = await asyncio.gather(*answers)
+    assert all(one.ok for one in finished)
+
+
+async def test_an_engine_of_ours_that_takes_no_connection_any_more_is_restarted() -> None:
+    """Its process runs, but nobody gets in: after a while it is ended, and no row is blamed."""
+    engine = ScriptedEngine({})
+    async with kept_alive(engine) as (dispatcher, _):
+        engine.away = True
+        finished = await asyncio.gather(*(dispatcher.answer(row(f"prompt {n}")) for n in range(5)))
+    assert all(one.ok for one in finished)
+    assert 2 == engine.generation
+
+
 async def test_rows_that_waited_in_vain_for_an_unwell_engine_are_not_given_up_for_its_second_death() -> None:
     """Each runs again alone; so the one that hangs the engine hangs nobody else's second try."""
     engine = ScriptedEngine({"poison": hang})

@@ -7,19 +7,23 @@ from functools import partial
 import pytest
 
 from functions.tasks.messages import Message
+from functions.tasks.sweep import EAGER
+from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, NotFound, Refused
 from shared.core.ids import BatchRef
 from shared.core.records import Batch, Counts, Status
 from shared.core.window import TICK
 from shared.services.pipeline import ROUNDS
 from tests.fakes import Fault, duplicate, fail, lose_answer, ok, then
-from tests.system.engine import brood
+from tests.system.aws import BOOT
+from tests.system.engine import STARTING, brood, slowly
 from tests.system.slow import Slow
 from tests.system.verdict import assert_exactly_once, assert_never_began
-from tests.system.weather import Step, before, broken, killed, killed_after
+from tests.system.weather import Step, before, broken, fair, killed, killed_after
 from tests.system.world import IDLE, TASKS, World
 
 DAY = 86400.0
+START_OF_WORK = BOOT + STARTING + 2
 TRIES = 3
 """How often a state is tried that fails for a reason of its own."""
 STATES = ["Validate", "Admit", "Plan", "Run", "Reconcile", "Drain", "Close", "Finalize"]
@@ -58,6 +62,7 @@ async def test_a_cancel_at_any_step_of_a_state_is_honoured_or_comes_too_late(sta
             await world.until_ended(ref)
             endings.append((await assert_exactly_once(world, ref)).status)
             assert ({}, 1) == (world.executions.failed, world.executions.most)
+            assert "Fail" not in world.executions.visited
             reached = step.reached
     cancelled = [Status.CANCELLED] * (len(endings) - 1)
     completed = [Status.COMPLETED] * (len(endings) - 1)
@@ -68,6 +73,18 @@ async def test_a_cancel_at_any_step_of_a_state_is_honoured_or_comes_too_late(sta
     else:
         assert cancelled == endings[:-1]
     assert Status.COMPLETED is endings[-1]
+
+
+@pytest.mark.parametrize("contract", sorted(CONTRACTS))
+async def test_every_contract_runs_to_its_end_and_is_cancelled(world: World, contract: str) -> None:
+    """The states are the same for all; where a contract judges earlier, Validate has nothing to do."""
+    done, cancelled = (world.create(prompts(), contract=contract) for _ in range(2))
+    world.cancel(cancelled)
+    await world.until_ended(done, cancelled)
+    batch = await assert_exactly_once(world, done)
+    assert (Status.COMPLETED, Counts(total=7, completed=7)) == (batch.status, batch.counts)
+    batch = await assert_exactly_once(world, cancelled)
+    assert (Status.CANCELLED, Counts(total=7)) == (batch.status, batch.counts)
 
 
 async def test_a_cancel_wakes_a_batch_that_waits(world: World) -> None:
@@ -111,6 +128,7 @@ async def test_a_state_that_is_killed_at_any_step_is_run_again(state: str, fault
             batch = await assert_exactly_once(world, ref)
             assert (Status.COMPLETED, Counts(total=7, completed=7)) == (batch.status, batch.counts)
             assert ({}, 1) == (world.executions.failed, world.executions.most)
+            assert "Fail" not in world.executions.visited
             steps, reached = steps + 1, step.reached
     assert steps > 1
 
@@ -240,6 +258,52 @@ async def test_a_batch_whose_execution_could_not_be_started_is_revived_by_the_sw
     assert (1, 1) == (world.executions.most, len(world.executions.tasks))
 
 
+@pytest.mark.parametrize("after", [0, START_OF_WORK], ids=["from the start", "while it runs"])
+@pytest.mark.parametrize("port", ["batches", "shards", "chunks", "blobs", "workers", "fleet", "workflow", "files"])
+async def test_a_store_or_service_that_is_away_for_half_an_hour_fails_no_batch(
+    world: World, port: str, after: float
+) -> None:
+    """It has a day: what cannot be done now is done later."""
+    world.script |= dict.fromkeys(prompts(40), slowly)
+    ref = world.create(prompts(40))
+    await asyncio.sleep(after)
+    world.weather.rule = lambda name: fail if name.startswith(f"{port}.") else ok
+    await asyncio.sleep(1800)
+    world.weather.rule = fair
+    world.sweep()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.COMPLETED, Counts(total=40, completed=40)) == (batch.status, batch.counts)
+    assert "Fail" not in world.executions.visited
+
+
+async def test_a_batch_that_cannot_be_revived_now_keeps_the_sweep_from_no_other(world: World) -> None:
+    """It comes by for all of them."""
+    world.weather.script("workflow.start", *[fail] * 3)  # both creates, and the sweep at the first
+    refs = [world.create(prompts(3)) for _ in range(2)]
+    world.sweep()
+    await asyncio.sleep(30)
+    assert [f"{refs[1].id}-1"] == list(world.executions.tasks)
+    await world.until_ended(*refs)  # the sweep itself is tried again
+    for ref in refs:
+        await assert_exactly_once(world, ref)
+
+
+async def test_a_batch_whose_executions_all_fail_is_left_to_the_schedule(world: World) -> None:
+    """A mistake in the code does not start one execution after the other, for ever; when it is mended, the batch goes on."""
+    world.weather.rule = lambda name: broken if name == "task.Close" else ok
+    ref = world.create(prompts())
+    await asyncio.sleep(2 * 3600)
+    assert EAGER == len(world.executions.tasks)
+    world.sweep()
+    await asyncio.sleep(600)
+    assert EAGER + 1 == len(world.executions.tasks)
+    world.weather.rule = fair
+    world.sweep()
+    await world.until_ended(ref)
+    assert Status.COMPLETED is (await assert_exactly_once(world, ref)).status
+
+
 async def test_an_event_of_a_failed_execution_that_arrives_twice_starts_one(world: World) -> None:
     """The second finds the next generation at work."""
     world.weather.script("task.Close", *[broken] * 2 * TRIES)
@@ -259,6 +323,7 @@ async def test_a_deadline_that_passed_before_the_batch_began_expires_all_of_its_
     await world.until_ended(ref)
     batch = await assert_exactly_once(world, ref)
     assert (Status.EXPIRED, Counts(total=7)) == (batch.status, batch.counts)
+    assert batch.in_progress_at is None
     assert [] == world.hands
 
 
@@ -359,7 +424,7 @@ async def test_a_lost_worker_is_replaced_at_once_and_its_leases_taken_back(world
     world.script.clear()
     await world.until_ended(ref)
     batch = await assert_exactly_once(world, ref)
-    assert (batch.completed_at or 0) - batch.created_at < 90
+    assert (batch.completed_at or 0) - batch.created_at < 50
     assert 2 == len(world.hands)
 
 

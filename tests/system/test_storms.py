@@ -13,6 +13,7 @@ from random import Random
 import pytest
 
 from gpu_job.engine import EngineFailed
+from shared.core.contracts import CONTRACTS
 from shared.core.errors import Refused, Unavailable
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import is_terminal
@@ -67,7 +68,7 @@ async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
     """Whatever happened, in whatever order."""
     draw = Random(seed)
     async with World(shard_lines=3, max_workers=3, in_flight=4, row_seconds=60) as world:
-        refs = [create(world, draw, number) for number in range(3)]
+        refs = [create(world, draw, contract) for contract in draw.sample(sorted(CONTRACTS), 3)]
         storm = Storm(world, seed)
         await asyncio.gather(rage(world, draw), *(cancel(world, draw, ref) for ref in refs))
         storm.calm()
@@ -81,11 +82,11 @@ async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
         assert [] == [error for error in causes(world.jobs.errors) if not isinstance(error, Unavailable | EngineFailed)]
 
 
-def create(world: World, draw: Random, number: int) -> BatchRef:
+def create(world: World, draw: Random, contract: str) -> BatchRef:
     """Create a batch of some lines, some of which are trouble."""
-    prompts = [f"{number}.{line}" for line in range(draw.randint(1, 9))]
+    prompts = [f"{contract} {line}" for line in range(draw.randint(1, 9))]
     world.script |= {prompt: draw.choice(ACTS) for prompt in prompts if draw.random() < 0.1}
-    return world.create(prompts, org=draw.choice(("acme", "rival")))
+    return world.create(prompts, org=draw.choice(("acme", "rival")), contract=contract)
 
 
 async def rage(world: World, draw: Random) -> None:

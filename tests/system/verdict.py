@@ -2,11 +2,14 @@
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from shared.core import paths
+from shared.core.contracts import CONTRACTS
+from shared.core.errors import NotFound
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import is_terminal
 from shared.core.records import Batch, Counts, Ending, Usage
@@ -14,8 +17,8 @@ from shared.core.result_line import UNANSWERED
 from tests.system.engine import TOKENS
 from tests.system.world import World
 
-LONG = 400.0
-"""Seconds in which everything that still could happen to a batch does."""
+LONG = 310.0
+"""Seconds in which everything that still could happen to a batch does: more than a tick."""
 
 
 async def assert_exactly_once(world: World, ref: BatchRef) -> Batch:
@@ -58,18 +61,20 @@ def assert_nothing_uncommitted_read(world: World, ref: BatchRef) -> None:
 
 
 def assert_input_is_free(world: World, batch: Batch) -> None:
-    """Assert that the batch does not hold its input any more."""
-    assert batch.id not in world.memory.files.get(batch.space, batch.input_file_id).held_by
+    """Assert that the batch does not hold its input any more, where that is still there."""
+    with suppress(NotFound):
+        assert batch.id not in world.memory.files.get(batch.space, batch.input_file_id).held_by
 
 
 def _rows(world: World, batch: Batch, file_id: str | None) -> list[Any]:
-    """Read a result file; one that is shown is there, is as large as its record says, and is not empty."""
+    """Read a result file; one that is shown is there, is as large as its record says, and is not empty unless the contract wants it so."""
     if file_id is None:
         return []
     data = world.bucket.get(paths.file(batch.org, file_id))
     assert world.memory.files.get(batch.space, file_id).bytes == len(data)
-    assert data.endswith(b"\n")
-    return [msgspec.json.decode(line) for line in data[:-1].split(b"\n")]
+    assert data or CONTRACTS[batch.contract].both_files
+    assert data[-1:] in {b"", b"\n"}
+    return [msgspec.json.decode(line) for line in data.split(b"\n") if line]
 
 
 def _assert_every_custom_id_once(world: World, batch: Batch, rows: list[Any]) -> None:

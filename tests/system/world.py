@@ -54,7 +54,7 @@ from tests.system.tide import WHO, Tide
 from tests.system.weather import Weather
 
 START = 1_800_000_000.0
-CONTRACT = CONTRACTS["openai"]
+CONTRACT = "openai"
 URL = "/v1/chat/completions"
 REVISION = "echo@1"
 IDLE = 20.0
@@ -219,16 +219,24 @@ class World:
         """Give the next id."""
         return f"{prefix}{next(self._numbers):026d}"
 
-    def create(self, prompts: Sequence[str], org: str = "acme", model: str = "echo", window: str = "24h") -> BatchRef:
+    def create(
+        self,
+        prompts: Sequence[str],
+        org: str = "acme",
+        model: str = "echo",
+        window: str = "24h",
+        contract: str = CONTRACT,
+    ) -> BatchRef:
         """Create a batch of these prompts; prompt n has the custom_id `c<n>`."""
-        intake = self.api.files.begin(Space(org, CONTRACT.name), CONTRACT)
+        rules = CONTRACTS[contract]
+        intake = self.api.files.begin(Space(org, contract), rules)
         for number, prompt in enumerate(prompts):
-            body = {"model": model, "messages": [{"role": "user", "content": prompt}]}
+            body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": 8}
             line = {"custom_id": f"c{number}", "method": "POST", "url": URL, "body": body}
             intake.write(msgspec.json.encode(line) + b"\n")
         file = intake.finish(purpose="batch")
         request: dict[str, object] = {"input_file_id": file.id, "endpoint": URL, "completion_window": window}
-        ref = self.api.batches.create(file.space, CONTRACT, request).ref
+        ref = self.api.batches.create(file.space, rules, request, key=f"for {file.id}").ref
         self.prompts[ref] = {f"c{number}": prompt for number, prompt in enumerate(prompts)}
         return ref
 
