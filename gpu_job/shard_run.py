@@ -52,6 +52,7 @@ class ShardRun:
         self._seq = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._committing = False
+        self._awaited = False  # whether somebody waits for the commit
         self.plan: ShardPlan
         self.todo: tuple[int, ...] = ()
         self._fed = False
@@ -102,9 +103,12 @@ class ShardRun:
         self._notify()
 
     async def until_committed(self) -> None:
-        """Return when every line that was sent has its row committed, or the run is stopping."""
+        """Return when every line that was sent has its row committed, or the run is stopping. Rows wait for no more of them meanwhile."""
+        self._awaited = True
+        self._notify()
         while (self._tasks or self._rows or self._committing) and not self.stopping:
             await self._changed.wait()
+        self._awaited = False
 
     async def stop(self, grace: float) -> None:
         """Send no more lines; leave those in the engine `grace` seconds to finish, then forget them."""
@@ -159,8 +163,8 @@ class ShardRun:
     def _is_due(self) -> bool:
         full = len(self._rows) >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES
         old = bool(self._rows) and self._clock() >= self._oldest + self._patience()
-        bitten = bool(self._rows) and self.shard.bite is not None and not self._tasks
-        return full or old or bitten or self._is_through()
+        awaited = bool(self._rows) and self._awaited and not self._tasks
+        return full or old or awaited or self._is_through()
 
     def _patience(self) -> float:
         return min(ENDING_SECONDS, self._chunk_seconds) if self._fed or self.stopping else self._chunk_seconds

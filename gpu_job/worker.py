@@ -130,11 +130,19 @@ class Worker:
         await self._before_stop(self._sleep(AWAY_SECONDS))
 
     def _take(self) -> Shard | None:
-        """Lease the most urgent shard that can be had; leases of others that have run out are taken back first."""
+        """Lease the most urgent shard that can be had; leases of others that have run out are taken back first.
+
+        One that has stalled is worked at alone: nothing else is to go down with it, nor to count what takes it down against it. For the most
+        urgent one all others here are first brought to their ends.
+        """
         shards = self._queue.open(self._settings.revision, LOOK)
         take_back(self._shards, shards, self._clock())
         for shard in shards:
-            if shard.state is ShardState.READY and (leased := self._lease(shard)) is not None:
+            if shard.state is not ShardState.READY:
+                continue
+            if shard.bite is not None and self._runs:
+                return None
+            if (leased := self._lease(shard)) is not None:
                 return leased
         return None
 
@@ -183,7 +191,10 @@ class Worker:
     async def _feed(self, run: ShardRun, group: asyncio.TaskGroup) -> None:
         if plan.hopeless(run.shard) and run.todo:
             self._give_up_first(run)
+            await run.until_committed()  # before a line behind it can take the worker down as well
         for bite in run.bites():
+            if run.stopping:
+                return
             async for position, raw in run.lines(bite):
                 row = self._row(run.plan, position, raw)
                 if isinstance(row, Finished):
@@ -197,8 +208,6 @@ class Worker:
                 # Also of one that is cancelled before its first step.
                 answering.add_done_callback(lambda _: self._slots.release())
                 run.start(answering)
-            if run.stopping:
-                return
             if run.shard.bite is not None:
                 await run.until_committed()
         run.end_of_lines()
