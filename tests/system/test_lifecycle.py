@@ -18,9 +18,10 @@ from tests.fakes import Fault, duplicate, fail, lose_answer, ok, then
 from tests.system.aws import BOOT
 from tests.system.engine import STARTING, brood, slowly
 from tests.system.slow import Slow
+from tests.system.tasks import TASKS
 from tests.system.verdict import assert_exactly_once, assert_never_began
 from tests.system.weather import Step, before, broken, fair, killed, killed_after
-from tests.system.world import IDLE, TASKS, World
+from tests.system.world import IDLE, World
 
 DAY = 86400.0
 START_OF_WORK = BOOT + STARTING + 2

@@ -13,18 +13,21 @@ from random import Random
 import pytest
 
 from gpu_job.engine import EngineFailed
+from gpu_job.upstream import Reply
 from shared.core.contracts import CONTRACTS
 from shared.core.errors import Refused, Unavailable
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import is_terminal
 from tests.fakes import Fault, duplicate, fail, lose_answer, ok
-from tests.system.engine import Act, crash, garbage, hang, overloaded, refuse
+from tests.system.engine import Act, ScriptedEngine, crash, garbage, hang, overloaded, refuse, slowly
 from tests.system.tide import WHO
-from tests.system.verdict import assert_exactly_once, assert_never_began
+from tests.system.verdict import assert_exactly_once, assert_never_began, rows
 from tests.system.weather import fair, killed, killed_after
 from tests.system.world import World
 
 SEEDS = range(100)
+KILLERS = (*range(12), 103, 125, 191)
+"""In the last ones, stalled shards come to lie beside others."""
 STORM = 300.0
 RATE = 0.08
 """The part of all calls that meet a fault."""
@@ -80,6 +83,37 @@ async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
             await assert_well_ended(world, ref)
         assert set(world.executions.failed.values()) <= EXPECTED
         assert [] == [error for error in causes(world.jobs.errors) if not isinstance(error, Unavailable | EngineFailed)]
+
+
+@pytest.mark.parametrize("seed", KILLERS)
+async def test_only_lines_that_take_workers_down_are_given_up(seed: int) -> None:
+    """However many there are, wherever they stand, and whoever is leased beside them."""
+    draw = Random(seed)
+    async with World(
+        shard_lines=draw.choice((3, 8, 20)), max_workers=draw.choice((1, 2, 3)), in_flight=draw.choice((1, 4, 16))
+    ) as world:
+        refs = [create_with_killers(world, draw, number) for number in range(draw.choice((1, 2, 3)))]
+        await world.until_ended(*refs)
+        given_up = set()
+        for ref in refs:
+            batch = await assert_exactly_once(world, ref)
+            given_up |= {world.prompts[ref][row["custom_id"]] for row in rows(world, batch, batch.error_file_id)}
+        assert {prompt for prompt, act in world.script.items() if act is not slowly} == given_up
+
+
+def create_with_killers(world: World, draw: Random, number: int) -> BatchRef:
+    """Create a batch with up to two lines that take every worker down, some of them only after a while."""
+    seconds = draw.choice((0.0, 0.01, 0.2, 3.0))
+
+    async def take_down(engine: ScriptedEngine, _prompt: str) -> Reply:
+        await asyncio.sleep(seconds)
+        world.jobs.kill(next(hand.job for hand in world.hands if hand.engine is engine))
+        return await asyncio.Future()
+
+    prompts = [f"{number}.{line}" for line in range(draw.randint(1, 40))]
+    world.script |= {prompt: slowly for prompt in prompts if draw.random() < 0.5}
+    world.script |= dict.fromkeys(draw.sample(prompts, min(len(prompts), draw.choice((0, 1, 2)))), take_down)
+    return world.create(prompts)
 
 
 def create(world: World, draw: Random, contract: str) -> BatchRef:

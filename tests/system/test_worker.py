@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 
 from gpu_job.engine import EngineFailed
-from shared.core import paths
 from shared.core.ids import BatchRef
 from shared.core.records import Counts, ShardState, Status
 from tests.fakes import fail, lose_answer, ok
+from tests.system.aws import BOOT
 from tests.system.engine import (
+    STARTING,
     Act,
     ScriptedEngine,
     after,
@@ -29,7 +29,7 @@ from tests.system.engine import (
     slowly,
 )
 from tests.system.slow import LEASE, Slow
-from tests.system.verdict import assert_exactly_once
+from tests.system.verdict import assert_exactly_once, rows
 from tests.system.weather import before, crowded, fair
 from tests.system.world import IDLE, Hand, World
 
@@ -58,9 +58,7 @@ def crowd(number: int = CROWD) -> list[str]:
 def errors(world: World, ref: BatchRef) -> list[Any]:
     """Give the rows of the error file."""
     batch = world.batch(ref)
-    assert batch.error_file_id is not None
-    data = world.bucket.get(paths.file(ref.org, batch.error_file_id))
-    return [msgspec.json.decode(line) for line in data.splitlines()]
+    return rows(world, batch, batch.error_file_id)
 
 
 async def answered_but_one(world: World, act: Act) -> Any:
@@ -352,9 +350,27 @@ async def test_a_line_that_takes_worker_after_worker_down_is_given_up_and_the_re
     await world.until_ended(ref)
     batch = await assert_exactly_once(world, ref)
     assert [CROWD, CROWD // 8, 3, 1] == bites
+    starts = len(world.hands) * (BOOT + STARTING + 1)
+    assert (batch.completed_at or 0) - batch.created_at < starts + 10  # no bite waits for more rows
     assert Counts(total=CROWD, completed=CROWD - 1, failed=1) == batch.counts
     (row,) = errors(world, ref)
     assert (f"c{CROWD // 2}", "server_error") == (row["custom_id"], row["error"]["code"])
+
+
+async def test_two_lines_of_one_shard_that_take_workers_down_are_both_given_up(lone: World) -> None:
+    """The row that gives the first one up is committed before the second one has its turn."""
+    world = lone
+
+    async def take_down(engine: ScriptedEngine, _prompt: str) -> Any:
+        world.jobs.kill(next(hand.job for hand in world.hands if hand.engine is engine))
+        return await asyncio.get_running_loop().create_future()
+
+    world.script |= dict.fromkeys(["b", "d"], take_down)
+    ref = world.create(["a", "b", "c", "d"])
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Counts(total=4, completed=2, failed=2) == batch.counts
+    assert {"c1", "c3"} == {row["custom_id"] for row in errors(world, ref)}
 
 
 async def test_the_next_shard_is_sent_before_the_last_one_has_drained(lone: World) -> None:

@@ -25,8 +25,8 @@ async def assert_exactly_once(world: World, ref: BatchRef) -> Batch:
     """Assert all of it, and give the batch."""
     batch = world.batch(ref)
     assert is_terminal(batch)
-    output = _rows(world, batch, batch.output_file_id)
-    error = _rows(world, batch, batch.error_file_id)
+    output = rows(world, batch, batch.output_file_id)
+    error = rows(world, batch, batch.error_file_id)
     _assert_every_custom_id_once(world, batch, output + error)
     never_ran = [row for row in error if _never_ran(row, batch.ending)]
     assert Counts(total=len(output + error), completed=len(output), failed=len(error) - len(never_ran)) == batch.counts
@@ -35,7 +35,7 @@ async def assert_exactly_once(world: World, ref: BatchRef) -> Batch:
     assert_input_is_free(world, batch)
     await asyncio.sleep(LONG)
     assert batch == world.batch(ref)
-    assert output + error == _rows(world, batch, batch.output_file_id) + _rows(world, batch, batch.error_file_id)
+    assert output + error == rows(world, batch, batch.output_file_id) + rows(world, batch, batch.error_file_id)
     return batch
 
 
@@ -66,7 +66,7 @@ def assert_input_is_free(world: World, batch: Batch) -> None:
         assert batch.id not in world.memory.files.get(batch.space, batch.input_file_id).held_by
 
 
-def _rows(world: World, batch: Batch, file_id: str | None) -> list[Any]:
+def rows(world: World, batch: Batch, file_id: str | None) -> list[Any]:
     """Read a result file; one that is shown is there, is as large as its record says, and is not empty unless the contract wants it so."""
     if file_id is None:
         return []
@@ -77,10 +77,10 @@ def _rows(world: World, batch: Batch, file_id: str | None) -> list[Any]:
     return [msgspec.json.decode(line) for line in data.split(b"\n") if line]
 
 
-def _assert_every_custom_id_once(world: World, batch: Batch, rows: list[Any]) -> None:
+def _assert_every_custom_id_once(world: World, batch: Batch, delivered: list[Any]) -> None:
     prompts = world.prompts[batch.ref]
-    assert Counter(list(prompts)) == Counter(row["custom_id"] for row in rows)
-    for row in rows:
+    assert Counter(list(prompts)) == Counter(row["custom_id"] for row in delivered)
+    for row in delivered:
         if row["response"] is not None and row["response"]["status_code"] == 200:
             said = row["response"]["body"]["choices"][0]["message"]["content"]
             assert prompts[row["custom_id"]] == said

@@ -7,109 +7,37 @@ Every call of a port and every invocation of a task state goes through the world
 import asyncio
 from collections.abc import Callable, Sequence
 from itertools import count
-from threading import RLock
 from typing import Any, NamedTuple, Self
 
 import msgspec
 
-from functions.tasks import (
-    admit,
-    close,
-    drain,
-    fail,
-    finalize,
-    job_ended,
-    notify,
-    plan,
-    reconcile,
-    run,
-    sweep,
-    validate,
-)
+from functions.tasks import job_ended, sweep
 from functions.tasks.messages import Message
-from functions.tasks.wiring import Services
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.worker import Worker
-from shared.adapters.memory import Memory, MemoryBlobs
-from shared.core.contracts import CONTRACTS
+from shared.adapters.memory import Memory
 from shared.core.errors import SlackwaterError
 from shared.core.ids import BatchRef, Space
 from shared.core.lifecycle import is_terminal
 from shared.core.models import Model, Registry
-from shared.core.plan import ShardSize
 from shared.core.records import Batch
-from shared.core.window import Timing
-from shared.services.finalize import Finalizer
-from shared.services.fleet import FleetService
-from shared.services.pipeline import Pipeline
 from shared.services.roster import Roster
-from shared.services.validation import Validation
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
-from tests.services import world as services_world
+from tests.system.api import URL, Api, WatchedBlobs
 from tests.system.aws import Ended, Executions, Jobs, let_go
 from tests.system.engine import Act, ScriptedEngine
+from tests.system.tasks import TASKS, services
 from tests.system.tide import WHO, Tide
 from tests.system.weather import Weather
 
 START = 1_800_000_000.0
-CONTRACT = "openai"
-URL = "/v1/chat/completions"
 REVISION = "echo@1"
 IDLE = 20.0
 """Seconds after which a worker without work leaves."""
 PATIENCE = 7200.0
 EVENT_RETRIES = (60.0, 120.0)  # as Lambda does when it is invoked by an event
-
-TASKS: dict[str, Callable[[Services, Message], Any]] = {
-    "Validate": validate.validate,
-    "Admit": admit.admit,
-    "Plan": plan.plan,
-    "Run": run.run,
-    "Reconcile": reconcile.reconcile,
-    "Drain": drain.drain,
-    "Close": close.close,
-    "Finalize": finalize.finalize,
-    "Notify": notify.notify,
-    "Fail": fail.fail,
-}
-
-
-class WatchedBlobs(MemoryBlobs):
-    """The bucket, which knows the keys that were read."""
-
-    def __init__(self, lock: RLock) -> None:
-        super().__init__(lock)
-        self.read: set[str] = set()
-
-    def get(self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None) -> bytes:
-        """As `Blobs.get`."""
-        self.read.add(key)
-        return super().get(key, start, end, etag=etag)
-
-
-class Api(services_world.World):
-    """What callers meet, in the world's time and weather."""
-
-    def __init__(self, world: "World") -> None:
-        self._world = world
-        super().__init__(
-            world.memory,
-            file_store=world.weather.over("files", world.memory.files),
-            batch_store=world.batches,
-            blobs=world.blobs,
-            workflow=world.workflow,
-            registry=world.registry,
-        )
-
-    def clock(self) -> float:
-        """Give the world's time."""
-        return self._world.clock()
-
-    def new_id(self, prefix: str) -> str:
-        """Give the world's next id."""
-        return self._world.new_id(prefix)
 
 
 class Hand(NamedTuple):
@@ -134,7 +62,6 @@ class World:
         script: What engines do with prompts, see `tests.system.engine`.
         prompts: The prompts of each batch, by custom_id.
         hands: The workers that have started, in order.
-        invocations: What task states were invoked with, in order.
         ended: The batches that were announced as ended, each time.
 
     """
@@ -149,7 +76,6 @@ class World:
         self.script: dict[str, Act] = {}
         self.prompts: dict[BatchRef, dict[str, str]] = {}
         self.hands: list[Hand] = []
-        self.invocations: list[tuple[str, Any]] = []
         self.ended: list[Batch] = []
         self._row_seconds = row_seconds
         self._numbers = count(1)
@@ -163,7 +89,7 @@ class World:
         over = self.weather.over
         self.batches, self.shards = over("batches", self.memory.batches), over("shards", self.memory.shards)
         self.chunks, self.blobs = over("chunks", self.memory.chunks), over("blobs", self.bucket)
-        self.workflow, fleet = over("workflow", self.executions), over("fleet", self.jobs)
+        self.workflow = over("workflow", self.executions)
         self.model = Model(
             id="echo", revision=REVISION, source="", engine="echo", endpoints=(URL,), context=1024, max_output=64,
             max_in_flight=in_flight,
@@ -172,32 +98,7 @@ class World:
         self.api = Api(self)
         self.roster = Roster(workers=over("workers", self.memory.workers), clock=self.clock)
         self.wake = Wake(batches=self.batches, shards=self.shards, workflow=self.workflow)
-        service = FleetService(
-            queue=self.shards, shards=self.shards, roster=self.roster, fleet=fleet, max_workers=max_workers,
-            clock=self.clock, new_id=self.new_id,
-        )  # fmt: skip
-        stores: Any = {"batches": self.batches, "blobs": self.blobs, "clock": self.clock}
-        self.services = Services(
-            batches=self.batches,
-            open_batches=self.batches,
-            validation=Validation(
-                multipart=self.blobs, scans=self.api.scans, contracts=CONTRACTS, registry=self.registry, **stores
-            ),
-            pipeline=Pipeline(
-                shards=self.shards, workflow=self.workflow, fleet=service, registry=self.registry, timing=Timing(),
-                shard_size=ShardSize(lines=shard_lines), **stores,
-            ),
-            finalizer=Finalizer(
-                shards=self.shards, chunks=self.chunks, multipart=self.blobs, timing=Timing(), **stores
-            ),
-            fleet=service,
-            scans=self.api.scans,
-            scan_starter=self.memory.scans,
-            expiries=self.api.expiries,
-            delivery=self.api.delivery,
-            ended=self.ended.append,
-            clock=self.clock,
-        )  # fmt: skip
+        self.services = services(self, shard_lines=shard_lines, max_workers=max_workers)
 
     async def __aenter__(self) -> Self:
         return self
@@ -225,18 +126,10 @@ class World:
         org: str = "acme",
         model: str = "echo",
         window: str = "24h",
-        contract: str = CONTRACT,
+        contract: str = "openai",
     ) -> BatchRef:
         """Create a batch of these prompts; prompt n has the custom_id `c<n>`."""
-        rules = CONTRACTS[contract]
-        intake = self.api.files.begin(Space(org, contract), rules)
-        for number, prompt in enumerate(prompts):
-            body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": 8}
-            line = {"custom_id": f"c{number}", "method": "POST", "url": URL, "body": body}
-            intake.write(msgspec.json.encode(line) + b"\n")
-        file = intake.finish(purpose="batch")
-        request: dict[str, object] = {"input_file_id": file.id, "endpoint": URL, "completion_window": window}
-        ref = self.api.batches.create(file.space, rules, request, key=f"for {file.id}").ref
+        ref = self.api.create(prompts, Space(org, contract), model, window).ref
         self.prompts[ref] = {f"c{number}": prompt for number, prompt in enumerate(prompts)}
         return ref
 
@@ -261,7 +154,6 @@ class World:
 
     async def invoke(self, state: str, payload: Any) -> Any:
         """Invoke a task state, as Lambda does."""
-        self.invocations.append((state, payload))
         message = msgspec.convert(payload, Message)
 
         def call() -> Any:
