@@ -11,7 +11,7 @@ from functions.tasks.sweep import EAGER
 from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, NotFound, Refused
 from shared.core.ids import BatchRef
-from shared.core.records import Batch, Counts, Status
+from shared.core.records import Batch, Counts, ShardState, Status
 from shared.core.window import TICK
 from shared.services.pipeline import ROUNDS
 from tests.fakes import Fault, duplicate, fail, lose_answer, ok, then
@@ -440,6 +440,19 @@ async def test_a_lost_worker_that_nobody_heard_of_is_found_by_the_tick(world: Wo
     await world.until_ended(ref)
     batch = await assert_exactly_once(world, ref)
     assert TICK < (batch.completed_at or 0) - batch.created_at < TICK + 60
+
+
+async def test_a_lease_that_ran_out_is_taken_back_by_the_tick_where_no_worker_can_be_had(world: World) -> None:
+    """The shard is ready for whoever comes first."""
+    world.weather.rule = lambda name: fail if name == "fleet.submit" else ok
+    ref = world.create(prompts(5))
+    await world.until(lambda: world.memory.shards.of(ref))
+    Slow(world, ref)
+    await asyncio.sleep(2 * TICK)
+    assert [ShardState.READY] == [shard.state for shard in world.memory.shards.of(ref)]
+    world.weather.rule = fair
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
 
 
 async def test_the_answer_of_a_submission_that_is_lost_brings_no_worker_too_many(world: World) -> None:
