@@ -118,15 +118,16 @@ def test_a_list_of_something_else_is_told(server: FakeSlackwater, run: Run) -> N
     assert "error: http://127.0.0.1:8000/v1 listed something that is no batch" in result.stderr
 
 
-def test_a_gateway_that_takes_no_large_file_is_told(server: FakeSlackwater, run: Run, tmp_path: Path) -> None:
-    """413 may come from something before Slackwater, in its own words."""
+def test_a_gateway_that_takes_no_part_either_is_told(server: FakeSlackwater, run: Run, tmp_path: Path) -> None:
+    """A 413 of something before Slackwater sends the file in parts; where they meet it too, it is told in our words."""
     path = tmp_path / "requests.jsonl"
     path.write_bytes(b"{}\n")
-    server.faults = [answers(httpx.Response(413, json={"message": "Request Too Long"}))]
+    too_large = answers(httpx.Response(413, json={"message": "Request Too Long"}))
+    server.faults = [too_large, too_large]
     result = run("submit", str(path))
 
     assert 1 == result.exit_code
-    assert "error: http://127.0.0.1:8000/v1/files takes no request this large (HTTP 413)" in result.stderr
+    assert "error: http://127.0.0.1:8000/v1/uploads takes no request this large (HTTP 413)" in result.stderr
 
 
 def test_an_error_without_code_or_request_id_has_its_status(server: FakeSlackwater, run: Run) -> None:
