@@ -16,7 +16,9 @@ from zlib import crc32
 
 import msgspec
 
+from shared.core import plain_chat
 from shared.core.errors import Refused
+from shared.core.plain_chat import PlainChat
 from shared.core.records import Position
 from shared.core.request_line import CONTENT, Limits, LineError, RequestLine, parse
 from shared.core.seen import SeenIds
@@ -24,6 +26,7 @@ from shared.core.seen import SeenIds
 FRAME_LINES = 512
 HEADER_BYTES = 4
 BEGINNING = Position()
+MOSTLY_ODD = 50
 PREFIX_BYTES = (256, 1024)
 _BOM = b"\xef\xbb\xbf"
 _CONTENT_KEYS = {url: f'"{name}"'.encode() for url, (name, *_) in CONTENT.items()}
@@ -83,6 +86,7 @@ class Scanner:
         self._requests = start.requests
         self._errors = start.errors
         self._seen = SeenIds()
+        self._odd = 0  # lines that were no plain chats, less those that were
         self._frame: list[Entry | LineError] = []
         self._encoder = msgspec.msgpack.Encoder()
 
@@ -152,15 +156,23 @@ class Scanner:
             message = f"the line is longer than {self._limits.line_bytes} bytes"
             self._refuse(LineError(line, "request_too_large", message))
         elif raw and not raw.isspace():
-            found = parse(raw, line, self._limits)
-            if isinstance(found, RequestLine):
+            found = self._plain(raw) or parse(raw, line, self._limits)
+            if not isinstance(found, LineError):
                 self._accept(found, line, offset, raw)
             else:
                 self._refuse(found)
                 if found.code == "invalid_json_line":
                     _check_encoding(raw, line)
 
-    def _accept(self, found: RequestLine, line: int, offset: int, raw: bytes) -> None:
+    def _plain(self, raw: bytes) -> PlainChat | None:
+        # In a file of other lines, trying would be a decode too many for each of them.
+        if self._odd > MOSTLY_ODD:
+            return None
+        found = plain_chat.read(raw, self._limits.custom_id_chars)
+        self._odd += 1 if found is None else -1
+        return found
+
+    def _accept(self, found: RequestLine | PlainChat, line: int, offset: int, raw: bytes) -> None:
         custom_id, url = found.custom_id, found.url
         first = self._seen.first_line(custom_id, line)
         if first != line:

@@ -117,7 +117,19 @@ wrong = values | st.sampled_from(
     [10**30, -1, 2**31, 2.0, "POST", CHAT, {"role": "user"}, [{"role": []}], [{"role": "user"}]]
 )
 fields = st.sampled_from(
-    ["model", "messages", "input", "stream", "n", "max_tokens", "max_completion_tokens", "user", "other"]
+    [
+        "model",
+        "messages",
+        "input",
+        "stream",
+        "n",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "stop",
+        "user",
+        "other",
+    ]
 )
 
 
