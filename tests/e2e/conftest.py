@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from openai import OpenAI
 
+from functions.api.wiring import build
 from local.options import Options
 from tests.e2e.stack import LocalStack, running
+from tests.serving import serving
 
 OPTIONS = (
     "--lease-seconds=8",
@@ -23,6 +25,16 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack at the real speed of time."""
     with running(tmp_path_factory.mktemp("stack"), *OPTIONS) as stack:
         yield stack
+
+
+@pytest.fixture(scope="session")
+def narrow(stack: LocalStack) -> Iterator[int]:
+    """The port of one more API of the stack, which sends contents as a Lambda does: all but the smallest by redirect."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ACCESS_KEY_ID", "local")
+        patch.setenv("AWS_SECRET_ACCESS_KEY", "local")
+        with serving(build(stack.api_settings(), connections=10, inline_bytes=1000)) as port:
+            yield port
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from openai import OpenAI
 from openai.types import Batch
 
 from local.options import DEFAULT_MOUNT, MOUNTS
+from shared.settings import ApiSettings
 
 ENDED = {"completed", "failed", "expired", "cancelled"}
 START_SECONDS = 120.0
@@ -48,6 +49,12 @@ class LocalStack:
             if f"--port={self.port}" in args or str(self.port) in args
             if module in args and "gpu_job.leash" not in args
         ]
+
+    def api_settings(self) -> ApiSettings:
+        """Give what the stack's API was told: another one stands on the same stores with it."""
+        (pid,) = self.processes("functions.api.server")
+        variables = (entry.partition("=") for entry in _environment(pid).decode().split("\0"))
+        return ApiSettings.from_env({name: value for name, _, value in variables})
 
     def signal_worker(self, number: signal.Signals) -> None:
         """Send a signal to a worker that is there, waiting for one where there is none yet."""
@@ -109,10 +116,14 @@ def chat(custom_id: str, text: str, model: str = "echo", **fields: Any) -> dict[
     return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
+def jsonl(lines: Sequence[dict[str, Any]]) -> bytes:
+    """Write request lines as a file."""
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+
+
 def submit(client: OpenAI, lines: Sequence[dict[str, Any]], window: str = "24h") -> Batch:
     """Upload lines and create a batch of them."""
-    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    batch_input = client.files.create(file=("requests.jsonl", data), purpose="batch")
+    batch_input = client.files.create(file=("requests.jsonl", jsonl(lines)), purpose="batch")
     return client.batches.create(
         input_file_id=batch_input.id,
         endpoint="/v1/chat/completions",

@@ -1,21 +1,19 @@
 """Each contract through the whole stack: create, run, download, with the official SDK."""
 
-import json
 from typing import Any
 
 import pytest
 from openai import NotFoundError, OpenAI
 from openai.types import Batch
 
-from tests.e2e.stack import LocalStack, assert_exactly_once, chat, rows, until
+from tests.e2e.stack import LocalStack, assert_exactly_once, chat, jsonl, rows, until
 
 pytestmark = pytest.mark.stack
 
 
 def submit(client: OpenAI, lines: list[dict[str, Any]], **fields: Any) -> Batch:
     """Upload lines and create a batch of them, with a key of its own."""
-    data = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
-    file = client.files.create(file=("requests.jsonl", data), purpose="batch")
+    file = client.files.create(file=("requests.jsonl", jsonl(lines)), purpose="batch")
     return client.batches.create(
         input_file_id=file.id,
         endpoint="/v1/chat/completions",
