@@ -51,8 +51,9 @@ format: $(LIGHT) ## Put the sources into shape
 synth: $(LIGHT) ## The CloudFormation template, into cdk.out; no network is needed
 	@$(BIN)/python -m infra.app
 
-bench: setup ## Measure, and print the tables
+bench: $(LIGHT) ## Measure, and print the tables
 	@$(BIN)/python -m bench.scan
+	@$(BIN)/python -m bench.api
 
 lock: ## Compile the lock files again from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes -q -o requirements-dev.txt

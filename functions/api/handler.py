@@ -1,4 +1,4 @@
-"""The API as a Lambda, behind an HTTP API (payload format 2.0). Nothing is built before the first event.
+"""The API as a Lambda, behind an HTTP API (payload format 2.0). Nothing is built before the first event, unless it is for a snapshot.
 
 A large answer does not fit through a Lambda, nor a large upload: for those the same application runs as a server (`functions.api.server`).
 """
@@ -36,3 +36,7 @@ def application() -> Mangum:
 def handler(event: dict[str, Any], context: Any) -> dict[str, Any]:  # noqa: ANN401 - the runtime's
     """Answer one request."""
     return application()(event, context)
+
+
+if os.environ.get("AWS_LAMBDA_INITIALIZATION_TYPE") == "snap-start":
+    application()  # then it is in the snapshot, and every start has it

@@ -2,6 +2,9 @@
 
 import asyncio
 import json
+import os
+import subprocess
+import sys
 from base64 import b64decode
 from collections.abc import Iterator
 from hashlib import sha256
@@ -172,3 +175,21 @@ def test_a_file_that_was_uploaded_through_the_gateway_is_whole() -> None:
     assert ("batch", "processed") == (uploaded["purpose"], uploaded["status"])
     assert uploaded["bytes"] > 0
     assert uploaded["id"] in answer("list-files")[2].decode()
+
+
+@pytest.mark.parametrize(("kind", "built"), [("on-demand", 0), ("snap-start", 1)])
+def test_a_snapshot_holds_the_application(kind: str, built: int) -> None:
+    """With SnapStart what the first request would wait for is made before the snapshot is."""
+    settings = ApiSettings(
+        bucket="b",
+        table_prefix="t",
+        models_file=str(ROOT / "local" / "models.json"),
+        region=REGION,
+        state_machine_arn=ARN,
+        scan_function="scan",
+    )
+    program = "from functions.api import handler; print(handler.application.cache_info().currsize)"
+    env = {**os.environ, **settings.to_env(), "AWS_LAMBDA_INITIALIZATION_TYPE": kind}
+    found = subprocess.run([sys.executable, "-c", program], env=env, cwd=ROOT, check=True, capture_output=True)
+
+    assert built == int(found.stdout)
