@@ -178,7 +178,7 @@ BODY = form([PURPOSE, FILE])
     ("content_type", "body", "status", "code"),
     [
         (None, BODY, 415, "unsupported_media_type"),
-        ("application/json", b"{}", 415, "unsupported_media_type"),
+        ("text/plain", b"{}", 415, "unsupported_media_type"),
         ("multipart/mixed; boundary=XX", BODY, 415, "unsupported_media_type"),
         ("multipart/form-data", BODY, 400, "invalid_request"),
         ("multipart/form-data; boundary=", BODY, 400, "invalid_request"),
