@@ -11,6 +11,7 @@ from functions.api.app import Services, build_app
 from shared.core.contracts import CONTRACTS
 from shared.core.models import Registry
 from shared.core.window import Timing
+from shared.ports import BatchStore, FileStore
 from shared.services.uploads import PROMPT_BYTES
 from tests.services import world
 from tests.services.world import ACME, REAL_TIME, START, lines
@@ -47,8 +48,17 @@ class World(world.World):
         registry: Registry | None = None,
         account_batches: int = 100,
         contracts: Sequence[str] = ("openai",),
+        file_store: FileStore | None = None,
+        batch_store: BatchStore | None = None,
     ) -> None:
-        super().__init__(timing=timing, prompt_bytes=prompt_bytes, registry=registry, account_batches=account_batches)
+        super().__init__(
+            timing=timing,
+            prompt_bytes=prompt_bytes,
+            registry=registry,
+            account_batches=account_batches,
+            file_store=file_store,
+            batch_store=batch_store,
+        )
         self.add_key(KEY, "acme", "batch:write", "inference:write", "routing:write", "read")
         self.add_key(OTHER_KEY, "other", "batch:write")
         self.add_key(READ_KEY, "acme", "batch:read")
