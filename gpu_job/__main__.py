@@ -95,9 +95,7 @@ def _engine(settings: WorkerSettings, model: Model) -> Engine:
         )
     python = settings.engine_python or sys.executable
     return EngineProcess(
-        lambda port: vllm_engine.command(
-            python, model.source, SERVED_NAME, port, cpu=settings.engine_cpu, extra_args=model.engine_args
-        ),
+        lambda port: vllm_engine.command(python, model, SERVED_NAME, port, cpu=settings.engine_cpu),
         env={**os.environ, **vllm_engine.environment(cpu=settings.engine_cpu, state=state)},
         log_path=log,
         start_timeout=VLLM_START_SECONDS,

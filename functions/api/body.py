@@ -18,12 +18,12 @@ def is_json(request: Request) -> bool:
 
 
 async def json_object(request: Request) -> dict[str, Any]:
-    """Read a body that must be a JSON object. Refused `request_too_large` or `invalid_request`."""
+    """Read a body that must be a JSON object. Refused `body_too_large` or `invalid_request`."""
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > JSON_BYTES:
-            raise Refused("request_too_large", f"The body is larger than {JSON_BYTES} bytes.")
+            raise Refused("body_too_large", f"The body is larger than {JSON_BYTES} bytes.")
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -15,7 +15,7 @@ FORM_BYTES = 1 << 20
 
 T_co = TypeVar("T_co", covariant=True)
 
-TOO_MUCH = frozenset({"file_too_large", "request_too_large"})
+TOO_MUCH = frozenset({"file_too_large", "body_too_large"})
 
 
 class Form(Protocol[T_co]):

@@ -114,7 +114,11 @@ class Judge:
             return self._missing(entry.model)
         if model.base is not None and model.id not in self._adapters:
             self._adapters[model.id] = model
-            return self._crowded(base)
+            if (crowded := self._crowded(base)) is not None:
+                return crowded
+        if entry.cap > base.context:
+            message = f"`body` asks for {entry.cap} output tokens; prompt and answer have {base.context} together here"
+            return Broken("context_length_exceeded", message, "body.max_tokens")
         return None
 
     def _missing(self, name: str) -> Broken:

@@ -11,6 +11,8 @@ import msgspec
 
 from shared.core.records import Prices
 
+EMBEDDINGS = "/v1/embeddings"
+
 ADAPTER = "ft:"
 """What the public name of every adapter begins with, and of no other model."""
 
@@ -32,7 +34,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         engine: Which engine serves it.
         endpoints: The request urls it answers, e.g. `/v1/chat/completions`.
         context: The longest prompt and answer together, in tokens.
-        max_output: The most tokens one answer may have; it caps a request that names no limit.
+        max_output: The most tokens one answer may have, whatever its request asks for.
         max_in_flight: How many requests a worker keeps in the engine at once.
         engine_args: Flags for the engine's command line.
         created: Unix seconds, for the model object of the API.
@@ -67,6 +69,11 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     adapter_bytes: int = 0
     adapter_limits: tuple[AdapterLimit, ...] = ()
     adapters_bytes: int | None = None
+
+    @property
+    def generates(self) -> bool:
+        """Whether it writes answers, rather than only embeds."""
+        return self.endpoints != (EMBEDDINGS,)
 
     @property
     def private(self) -> bool:

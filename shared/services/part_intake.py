@@ -26,11 +26,9 @@ class PartIntake:
         self._finished = False
 
     def write(self, data: bytes) -> None:
-        """Take the next bytes. Refused `request_too_large`."""
+        """Take the next bytes. Refused `body_too_large`."""
         if self._content.size + len(data) > PART_BYTES:
-            raise Refused(
-                "request_too_large", f"A part has at most {PART_BYTES} bytes. Send smaller parts.", param="data"
-            )
+            raise Refused("body_too_large", f"A part has at most {PART_BYTES} bytes. Send smaller parts.", param="data")
         self._content.write(data)
 
     def finish(self) -> Part:

@@ -161,7 +161,7 @@ def test_a_body_that_is_too_large_is_refused(world: World) -> None:
     """A create is small."""
     answer = world.http().post("batches", content=b" " * (1 << 20) + b"{}")
 
-    assert (413, "request_too_large") == (answer.status_code, answer.json()["error"]["code"])
+    assert (413, "body_too_large") == (answer.status_code, answer.json()["error"]["code"])
 
 
 @pytest.mark.parametrize("file_id", ["file-00000000000000000000000000", "file-", "nonsense", "", "file-" + "x" * 5000])

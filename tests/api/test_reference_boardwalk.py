@@ -48,7 +48,10 @@ def test_any_name_will_do(world: World) -> None:
         (chat("first"), "duplicate_custom_id"),
         (chat() | {"url": "/v1/embeddings"}, "url_mismatch"),
         (chat() | {"method": "PUT"}, "invalid_request"),
+        (chat("long", messages=[{"role": "user", "content": "x" * (20 << 20)}]), "request_too_large"),
+        (chat("deep", max_tokens=1 << 30), "context_length_exceeded"),
     ],
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_bad_line_refuses_the_upload(world: World, line: dict[str, Any], expected: str) -> None:
     """With the code of the line, which the message names, and nothing is kept."""

@@ -284,7 +284,7 @@ def test_a_part_over_64_mib_is_too_large(world: World) -> None:
     """413, before it is read to its end."""
     answer = world.http().post(f"uploads/{begin(world, 10)}/parts", files={"data": bytes(64 * MIB + 1)})
 
-    assert (413, "request_too_large") == (answer.status_code, answer.json()["error"]["code"])
+    assert (413, "body_too_large") == (answer.status_code, answer.json()["error"]["code"])
     assert [] == world.memory.blobs.keys()
     assert {} == world.memory.blobs._uploads
 

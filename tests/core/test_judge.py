@@ -20,7 +20,7 @@ OPENAI, BOARDWALK, GRIDLINE, TOKEN360 = (CONTRACTS[name] for name in ("openai", 
 def model(name: str, **fields: Any) -> Model:
     """Give a model that answers chats and embeddings."""
     rest: dict[str, Any] = {"endpoints": (CHAT, EMBEDDINGS)} | fields
-    return Model(id=name, revision=f"{name}@1", source="s", engine="echo", context=100, max_output=50, **rest)
+    return Model(id=name, revision=f"{name}@1", source="s", engine="echo", context=4096, max_output=50, **rest)
 
 
 REGISTRY = Registry(
@@ -217,3 +217,9 @@ def test_a_base_serves_no_more_adapters_than_it_was_proved_to() -> None:
 def test_a_message_never_grows_with_the_name_that_a_caller_chose() -> None:
     """Even the longest name of a model leaves the message within its bytes."""
     assert [(1, "model_not_found", "body.model")] == judged(entry(1, "é" * 256))
+
+
+@pytest.mark.parametrize(("cap", "expected"), [(4096, []), (4097, [(1, "context_length_exceeded", "body.max_tokens")])])
+def test_an_answer_longer_than_the_context_is_refused_before_it_is_run(cap: int, expected: list[object]) -> None:
+    """There is no prompt that leaves room for it."""
+    assert expected == judged(entry(1, cap=cap))

@@ -3,11 +3,28 @@ from pathlib import Path
 import pytest
 
 from gpu_job.vllm_engine import command, engine_args, environment
+from shared.core.models import Model
+
+CHAT = ("/v1/chat/completions",)
+
+
+def model(*extra: str, endpoints: tuple[str, ...] = CHAT) -> Model:
+    """Give a model at /models/m."""
+    return Model(
+        id="m",
+        revision="m@1",
+        source="/models/m",
+        engine="vllm",
+        endpoints=endpoints,
+        context=2048,
+        max_output=512,
+        engine_args=extra,
+    )
 
 
 def of(*extra: str, cpu: bool = True) -> list[str]:
     """Give the command line for a model at /models/m that is served as `engine` on port 8123."""
-    return command("/engine/python", "/models/m", "engine", 8123, cpu=cpu, extra_args=extra)
+    return command("/engine/python", model(*extra), "engine", 8123, cpu=cpu)
 
 
 @pytest.mark.parametrize("cpu", [True, False])
@@ -56,9 +73,11 @@ def test_a_model_s_own_flags_come_last() -> None:
 
 def test_a_batch_runner_gets_the_same_engine() -> None:
     """What makes the engine, as against the server around it, can be handed to vLLM's own batch runner."""
-    engine = engine_args("/models/m", cpu=True, extra_args=["--dtype", "float32"])
+    engine = engine_args(model("--dtype", "float32"), cpu=True)
     assert [
         "--model=/models/m",
+        "--max-model-len=2048",
+        '--override-generation-config={"max_new_tokens": 512}',
         "--distributed-executor-backend=uni",
         "--enforce-eager",
         "--dtype",
@@ -67,9 +86,15 @@ def test_a_batch_runner_gets_the_same_engine() -> None:
     assert engine == of("--dtype", "float32")[-len(engine) :]
 
 
+def test_a_model_that_writes_nothing_has_no_longest_answer() -> None:
+    """Embeddings have no tokens to count."""
+    found = engine_args(model("--runner", "pooling", endpoints=("/v1/embeddings",)), cpu=False)
+    assert ["--model=/models/m", "--max-model-len=2048", "--runner", "pooling"] == found
+
+
 def test_a_gpu_s_engine_gets_nothing_that_is_for_cpus() -> None:
     """Eager mode, one process and offline weights are choices for a machine without a GPU."""
-    assert ["--model=/models/m"] == engine_args("/models/m", cpu=False, extra_args=[])
+    assert not {"--distributed-executor-backend=uni", "--enforce-eager"} & set(engine_args(model(), cpu=False))
     only_for_cpus = environment(cpu=True, state=Path("/state")).keys() - environment(cpu=False, state=Path("/state"))
     assert {
         "HF_HUB_OFFLINE",

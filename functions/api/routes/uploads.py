@@ -42,7 +42,7 @@ def add(routes: APIRouter, contract: Contract, uploads: Uploads, gate: Gate) -> 
         limit = PART_BYTES + FORM_BYTES
         if announced(request) > limit:
             message = f"A part has at most {PART_BYTES} bytes. Send smaller parts."
-            raise Refused("request_too_large", message, param=DATA)
+            raise Refused("body_too_large", message, param=DATA)
         begin = partial(uploads.begin_part, caller.space(contract), upload_id)
         form = PartForm(boundary(request.headers.get("content-type")), begin)
         return UploadPart.of(await receive(request, form, limit))
