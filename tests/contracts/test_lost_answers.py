@@ -233,6 +233,23 @@ def test_a_commit_that_the_sdk_repeats_counts_once(through: Through) -> None:
     assert [committed(mine, whole)] == through.shards.of(REF)
 
 
+def test_a_commit_and_its_repetition_carry_one_token(through: Through) -> None:
+    """By it DynamoDB knows a commit that arrives again for what it is; the next commit has another."""
+    tokens = []
+
+    def note(call: Any) -> Any:
+        tokens.append(call.keywords.get("ClientRequestToken"))
+        return call()
+
+    mine = leased(through)
+    chunks = through.hostile_chunks({"transact_write_items": [note] * 3})
+    chunks.commit(mine, chunk(mine))
+    chunks.commit(mine, chunk(mine))
+    chunks.commit(committed(mine, chunk(mine)), chunk(mine, 1))
+    assert None not in tokens
+    assert [True, False] == [token == tokens[0] for token in tokens[1:]]
+
+
 def test_a_commit_that_meets_a_heartbeat_is_made(through: Through) -> None:
     """A transaction that was cancelled because another was in the way had no effect, and is tried again."""
     mine = leased(through)

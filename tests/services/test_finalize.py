@@ -6,8 +6,8 @@ import pytest
 
 from shared.core import paths
 from shared.core.errors import Conflict
-from shared.core.lifecycle import Event
-from shared.core.records import Status
+from shared.core.lifecycle import Event, is_terminal
+from shared.core.records import Batch, Status
 from tests.fakes import Call
 from tests.services.ended import MIB, REF, Ended, Some
 
@@ -155,20 +155,19 @@ def test_a_second_finalize_that_comes_between_two_calls_of_the_first_disturbs_no
 
 
 def disturbed_at(ended: Ended, step: int, seconds: float) -> bool:
-    """Run Finalize, and another one in front of this call; whether it made so many."""
-    reached = False
+    """Run Finalize, and another one in front of this call; whether it made so many. Once the other has ended the batch, nothing changes it."""
+    others: list[Batch] = []
 
     def meet(call: Call) -> object:
-        nonlocal reached
         if ended.calls == step + 1:
-            reached = True
             ended.meet = lambda call: call()
-            ended.finalize(seconds)
+            others.append(ended.finalize(seconds))
         return call()
 
     ended.meet = meet
-    ended.finalize()
-    return reached
+    batch = ended.finalize()
+    assert all(batch == other for other in others if is_terminal(other))
+    return bool(others)
 
 
 def test_two_finalizes_that_take_turns_come_to_one_end() -> None:
@@ -190,11 +189,12 @@ def test_two_finalizes_that_take_turns_come_to_one_end() -> None:
     ended.assert_published()
 
 
-def test_a_chunk_that_is_not_the_committed_one_stops_the_finalize() -> None:
+@pytest.mark.parametrize("make", [small, two_parts], ids=["one that is read", "one that is copied"])
+def test_a_chunk_that_is_not_the_committed_one_stops_the_finalize(make: Callable[[], Ended]) -> None:
     """Better no result than a wrong one."""
-    ended = small()
+    ended = make()
     key = ended.memory.blobs.keys(paths.chunks(REF))[0]
-    ended.memory.blobs.put(key, b"something else")
+    ended.memory.blobs.put(key, b"something else" * MIB)
     with pytest.raises(Conflict):
         ended.finalize()
     assert Status.FINALIZING is ended.memory.batches.get(REF).status

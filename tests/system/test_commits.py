@@ -166,6 +166,16 @@ async def test_a_last_commit_before_run_stored_its_token_is_seen_by_run(world: W
     assert took(world, ref) < 10
 
 
+async def test_a_last_commit_in_the_moment_before_the_token_is_stored_is_seen_by_run(world: World) -> None:
+    """Run looks after it has stored the token: a look before would have missed it, and nobody was there to be woken."""
+    ref = world.create(prompts(5))
+    # The writes of Validate, Admit and Plan come before that of Run.
+    world.weather.script("batches.update", ok, ok, ok, before(lambda: Slow(world, ref).commit(range(5))))
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    assert took(world, ref) < 10
+
+
 async def test_a_last_commit_between_token_and_look_ends_the_run(world: World) -> None:
     """Both see it, and twice woken is once woken."""
     ref = world.create(prompts(5))

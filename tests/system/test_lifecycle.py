@@ -107,6 +107,21 @@ async def test_a_cancel_of_a_bad_file_ends_as_cancelled(world: World) -> None:
     assert Status.CANCELLED is (await assert_never_began(world, ref)).status
 
 
+async def test_a_cancel_at_any_step_of_the_judgement_of_a_bad_file_is_honoured() -> None:
+    """Before each single call of Validate; only a cancel that comes after all of them comes too late."""
+    endings: list[Status] = []
+    reached = True
+    while reached:
+        async with World() as world:
+            ref = world.create(prompts(), model="nobody")
+            step = Step(world.weather, "Validate", len(endings), before(partial(cancel, world, ref)))
+            await world.until_ended(ref)
+            endings.append((await assert_never_began(world, ref)).status)
+            reached = step.reached
+    assert [*[Status.CANCELLED] * (len(endings) - 1), Status.FAILED] == endings
+    assert len(endings) > 3
+
+
 async def test_a_file_with_errors_fails_the_batch_with_all_of_them(world: World) -> None:
     """Nothing of it is run."""
     ref = world.create(prompts(), model="nobody")
