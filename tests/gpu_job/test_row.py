@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from gpu_job.row import finish, prepare
 from gpu_job.upstream import Reply
@@ -17,9 +18,12 @@ MODEL = Model(
 )
 
 
-def plan(contract: str) -> ShardPlan:
+VLLM = replace(MODEL, engine="vllm")
+
+
+def plan(contract: str, org: str = "acme") -> ShardPlan:
     """Give the plan of one line."""
-    return ShardPlan("batch_1", "acme", contract, "key", URL, [PlanLine(1, 0, 9, "a")])
+    return ShardPlan("batch_1", org, contract, "key", URL, [PlanLine(1, 0, 9, "a")])
 
 
 def request(**body: Any) -> RequestLine:
@@ -41,6 +45,18 @@ def answered(contract: str, status: int, body: dict[str, Any]) -> dict[str, Any]
     row = prepare(plan(contract), 0, request(), MODEL)
     told: dict[str, Any] = json.loads(finish(row, Reply(status, json.dumps(body).encode())).data)
     return told
+
+
+def salt(org: str, contract: str = "openai") -> str:
+    """Give the salt of the engine's prefix cache that a row of this organization is sent with."""
+    told: dict[str, str] = json.loads(prepare(plan(contract, org), 0, request(), VLLM).body)
+    return told["cache_salt"]
+
+
+def test_organizations_do_not_share_the_cache_of_prefixes() -> None:
+    """What another has sent cannot be told from how fast an answer comes; all batches of one organization share."""
+    assert salt("acme") != salt("rival")
+    assert salt("acme") == salt("acme", "gridline")
 
 
 @pytest.mark.parametrize(
