@@ -1,8 +1,11 @@
 """A row on its way through the engine: the request that goes in, and the finished row that comes out."""
 
+import struct
+from base64 import b64decode
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
+from math import isfinite
 from typing import Any
 
 import msgspec
@@ -10,7 +13,7 @@ import msgspec
 from gpu_job.upstream import Reply
 from shared.core import result_line
 from shared.core.contract import Contract
-from shared.core.models import ADAPTER, Model
+from shared.core.models import ADAPTER, EMBEDDINGS, Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.records import Usage
 from shared.core.request_line import RequestLine
@@ -61,7 +64,7 @@ def prepare(plan: ShardPlan, position: int, request: RequestLine, model: Model) 
     body: dict[str, Any] = {**request.body, "model": name}
     if plan.rules.cap_default is not None and not request.cap and request.url in CAPS:
         body[CAPS[request.url]] = plan.rules.cap_default
-    if model.engine == "vllm" and request.url != "/v1/embeddings":
+    if model.engine == "vllm" and request.url != EMBEDDINGS:
         # Prefixes are shared between the batches of one organization; whether another has sent the same must not be measurable.
         body["cache_salt"] = sha256(plan.org.encode()).hexdigest()
     return Row(plan.batch, plan.lines[position], position, request, msgspec.json.encode(body), plan.rules)
@@ -76,6 +79,8 @@ def finish(row: Row, reply: Reply) -> Finished:
         )
         return Finished(row.position, ok=False, data=data)
     body = _answer(reply.body)
+    if row.request.url == EMBEDDINGS:
+        _insist_on_numbers(body.get("data"))
     body["model"] = row.request.model
     data = result_line.answered(row.batch, line.line, line.custom_id, body)
     return Finished(row.position, ok=True, data=data, usage=result_line.usage(body))
@@ -95,6 +100,22 @@ def _answer(data: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Garbage("the engine's answer is not an object")
     return body
+
+
+def _insist_on_numbers(data: object) -> None:
+    """Look into vectors that came in base64, where JSON does not: little-endian floats of 32 bits. Garbage."""
+    for item in data if isinstance(data, list) else ():
+        vector = item.get("embedding") if isinstance(item, dict) else None
+        if isinstance(vector, str) and not all(map(isfinite, _floats(vector))):
+            raise Garbage("the engine's vector has NaN or an infinity in it")
+
+
+def _floats(vector: str) -> tuple[float, ...]:
+    try:
+        data = b64decode(vector, validate=True)
+        return struct.unpack(f"<{len(data) // 4}f", data)
+    except (ValueError, struct.error) as error:
+        raise Garbage("the engine's vector is not base64 of floats") from error
 
 
 def _error(reply: Reply) -> dict[str, Any]:

@@ -1,12 +1,15 @@
 """What goes into the engine and what comes out, by contract."""
 
 import json
+import math
+import struct
+from base64 import b64encode
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from gpu_job.row import finish, prepare
+from gpu_job.row import Finished, Garbage, finish, prepare
 from gpu_job.upstream import Reply
 from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
@@ -72,6 +75,35 @@ def test_organizations_do_not_share_the_cache_of_prefixes() -> None:
 def test_a_contract_may_cap_answers_that_name_no_cap(contract: str, body: dict[str, Any], caps: dict[str, int]) -> None:
     """What the line says stays."""
     assert caps == {name: value for name, value in sent(contract, **body).items() if name.startswith("max_")}
+
+
+def embedded(*vectors: object) -> Finished:
+    """Give the row that comes of an engine's answer with these vectors."""
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": {"model": "tide-7b", "input": "hi"}}
+    asked = parse(json.dumps(line).encode(), 1)
+    assert isinstance(asked, RequestLine)
+    body = {"data": [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]}
+    return finish(prepare(plan("openai"), 0, asked, MODEL), Reply(200, json.dumps(body).encode()))
+
+
+def base64(*numbers: float) -> str:
+    """Give a vector in base64."""
+    return b64encode(struct.pack(f"<{len(numbers)}f", *numbers)).decode()
+
+
+@pytest.mark.parametrize("vector", [[0.5, -1], base64(0.5, -1), None])
+def test_vectors_are_numbers_or_base64(vector: object) -> None:
+    """As the request wants them; they stay as they are."""
+    assert vector == json.loads(embedded(vector).data)["response"]["body"]["data"][0]["embedding"]
+
+
+@pytest.mark.parametrize(
+    "vector", [base64(0.5, math.nan), base64(math.inf), base64(-math.inf, 0), base64(1)[:-3], "no base64!"]
+)
+def test_a_vector_in_base64_that_is_none_is_garbage(vector: str) -> None:
+    """NaN never leaves, nor an infinity, in whatever clothes; neither do halves of numbers."""
+    with pytest.raises(Garbage):
+        embedded(base64(1), vector)
 
 
 def test_an_adapter_keeps_its_name() -> None:
