@@ -48,7 +48,10 @@ def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
 def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack with the real model, as `slackwater up` starts it: the one vLLM server of all tests."""
     state = tmp_path_factory.mktemp("vllm")
-    (state / "models").symlink_to(Options().folder / "models")
+    for kept in ("models", "vllm"):  # the weights; and what vLLM has found out about them, which takes it twenty seconds
+        folder = Options().folder / kept
+        folder.mkdir(parents=True, exist_ok=True)
+        (state / kept).symlink_to(folder)
     with running(state) as stack:
         yield stack
 
