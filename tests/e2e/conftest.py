@@ -48,7 +48,7 @@ def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
 def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
     """A stack with the real model, as `slackwater up` starts it: the one vLLM server of all tests."""
     state = tmp_path_factory.mktemp("vllm")
-    for kept in ("models", "vllm"):  # the weights; and what vLLM has found out about them, which takes it twenty seconds
+    for kept in ("models", "vllm"):  # the weights, and what vLLM finds out about them in twenty seconds
         folder = Options().folder / kept
         folder.mkdir(parents=True, exist_ok=True)
         (state / kept).symlink_to(folder)
