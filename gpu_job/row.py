@@ -78,11 +78,16 @@ def finish(row: Row, reply: Reply) -> Finished:
             row.batch, line.line, line.custom_id, contract=row.rules, status=reply.status, error=_error(reply)
         )
         return Finished(row.position, ok=False, data=data)
-    body = _answer(reply.body)
+    body = _object(reply.body)
+    if body is None:
+        raise Garbage("the engine's answer is not an object of JSON, or deeper than anybody reads")
     if row.request.url == EMBEDDINGS:
         _insist_on_numbers(body.get("data"))
     body["model"] = row.request.model
-    data = result_line.answered(row.batch, line.line, line.custom_id, body)
+    try:
+        data = result_line.answered(row.batch, line.line, line.custom_id, body)
+    except RecursionError as error:
+        raise Garbage("the engine's answer is deeper than a row may be") from error
     return Finished(row.position, ok=True, data=data, usage=result_line.usage(body))
 
 
@@ -92,14 +97,13 @@ def give_up(batch: str, line: PlanLine, position: int, message: str) -> Finished
     return Finished(position, ok=False, data=data)
 
 
-def _answer(data: bytes) -> dict[str, Any]:
+def _object(data: bytes) -> dict[str, Any] | None:
+    """Read an object of JSON; None for whatever else the engine said."""
     try:
         body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise Garbage("the engine's answer is not JSON, or deeper than anybody reads") from error
-    if not isinstance(body, dict):
-        raise Garbage("the engine's answer is not an object")
-    return body
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return body if isinstance(body, dict) else None
 
 
 def _insist_on_numbers(data: object) -> None:
@@ -120,11 +124,8 @@ def _floats(vector: str) -> tuple[float, ...]:
 
 def _error(reply: Reply) -> dict[str, Any]:
     """Give the engine's error in the API's shape, whichever of its shapes it chose."""
-    try:
-        body = msgspec.json.decode(reply.body)
-    except msgspec.DecodeError:
-        body = None
-    said = body.get("error", body) if isinstance(body, dict) else {}
+    body = _object(reply.body) or {}
+    said = body.get("error", body)
     said = said if isinstance(said, dict) else {}
     message, param = said.get("message", said.get("detail")), said.get("param")
     refused = reply.status < HTTPStatus.INTERNAL_SERVER_ERROR and reply.status != HTTPStatus.TOO_MANY_REQUESTS

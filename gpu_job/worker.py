@@ -237,6 +237,7 @@ class Worker:
                 await asyncio.to_thread(self._wake.shard_done, run.shard.ref)
         except NOT_NOW as error:
             _log.warning("%s shard %d: %s", run.shard.ref, run.shard.index, error)  # a lease lapses, a tick looks
+            run.lose()  # nobody commits its rows any more: no line is to be sent, nor waited for
 
     async def _keep(self, run: ShardRun) -> None:
         """Renew the lease until the run is through; stop it when it is to be drained or the lease is lost."""

@@ -12,6 +12,7 @@ lifecycle, presigned URLs' signatures and expiry, quotas. Nothing is kept across
 Moto's state belongs to the process, so one `LocalAws` runs in a process at a time, and moto's `mock_aws` not beside it.
 """
 
+import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping
@@ -101,6 +102,10 @@ class LocalAws:
             undo.callback(jobs.stop)
             undo.callback(workflow.stop_executions)
             self._running = undo.pop_all()
+
+    def tell(self, function: str, event: Any) -> None:  # noqa: ANN401 - any JSON
+        """Call a function as EventBridge does: nobody waits for an answer, and what it raises is in the log and stops nothing."""
+        self._functions.invoke(function, json.dumps(event))
 
     def stop(self) -> None:
         """Abort executions, end jobs (returning when they are gone), stop serving, forget everything."""

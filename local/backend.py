@@ -66,9 +66,10 @@ STATES: dict[str, Handler] = {
     "Notify": notify.handler,
     "Fail": fail.handler,
 }
-
-
 SCAN = "slackwater-scan"
+SWEEP = "slackwater-sweep"
+JOB_ENDED = "slackwater-job-ended"
+CALLED_BY_EVENTS: dict[str, Handler] = {SCAN: scan.handler, SWEEP: sweep.handler, JOB_ENDED: job_ended.handler}
 
 
 class Ready(msgspec.Struct, frozen=True):
@@ -93,7 +94,7 @@ class Backend:
         self._aws = LocalAws(
             port=0,
             directory=options.folder / "aws",
-            functions={_function(state): handler for state, handler in STATES.items()} | {SCAN: scan.handler},
+            functions={_function(state): handler for state, handler in STATES.items()} | CALLED_BY_EVENTS,
             job_command=self._worker,
             on_job_ended=self._job_ended,
         )
@@ -170,11 +171,11 @@ class Backend:
         environment = [{"name": name, "value": value} for name, value in job.environment.items()]
         status = "SUCCEEDED" if job.exit_code == 0 else "FAILED"
         event = {"detail": {"status": status, "jobId": job.job_id, "container": {"environment": environment}}}
-        job_ended.handler(event)
+        self._aws.tell(JOB_ENDED, event)
 
     def _sweep(self) -> None:
         while not self._stopped.wait(self._options.sweep_seconds):
-            sweep.handler({})
+            self._aws.tell(SWEEP, {})
 
 
 def _function(state: str) -> str:
@@ -215,6 +216,8 @@ def main() -> int:
     ready = backend.start()
     sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
     sys.stdout.flush()
+    # Who started us has read that line, and reads no more: what handlers log goes where all else goes, before the pipe is full and blocks them.
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     told.wait()
     backend.stop()
     return 0

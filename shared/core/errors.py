@@ -3,8 +3,8 @@
     SlackwaterError
     ├── NotFound        the object is missing, or belongs to somebody else (callers cannot tell which)
     ├── Conflict        somebody else changed the object first; reading again may help
-    │   ├── Fenced      the lease is lost: another epoch owns the shard, or it was closed; nothing of ours will count again
-    │   └── Full        a limit of the account stands in the way, until something is deleted or ends
+    │   └── Fenced      the lease is lost: another epoch owns the shard, or it was closed; nothing of ours will count again
+    ├── Full            a limit of the account stands in the way, until something is deleted or ends
     ├── Illegal         the object's state does not allow the event, ever
     ├── Refused         the caller's input is refused: `code`, `message` and `param` go to the caller as they are
     └── Unavailable     a store or service did not answer or throttled; the effect is unknown, trying again is right

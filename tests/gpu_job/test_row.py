@@ -147,3 +147,30 @@ def test_an_answer_is_the_same_everywhere(contract: str) -> None:
         row["response"]["body"],
         row["error"],
     )
+
+
+def nested(levels: int) -> bytes:
+    """Give JSON that is so deep."""
+    return b'{"error": ' * levels + b"1" + b"}" * levels
+
+
+def test_an_answer_that_can_be_read_but_not_written_into_a_row_is_garbage() -> None:
+    """A row is a few levels deeper than the answer in it; there is no depth at which its worker falls."""
+    row = prepare(plan("openai"), 0, request(), MODEL)
+    garbage = set()
+    for levels in range(900, 1100):
+        try:
+            assert finish(row, Reply(200, nested(levels))).ok
+        except Garbage:
+            garbage.add(levels)
+    assert {900} - garbage, "JSON of that depth is fine"
+
+
+@pytest.mark.parametrize("contract", ["openai", "gridline"])
+@pytest.mark.parametrize("levels", [1, 500, 998, 100_000])
+def test_an_error_however_deep_gets_its_row(contract: str, levels: int) -> None:
+    """What nobody can read is told by its status."""
+    row = prepare(plan(contract), 0, request(), MODEL)
+    told = json.loads(finish(row, Reply(400, nested(levels))).data)
+    error = told["error"] or told["response"]["body"]["error"]
+    assert ("invalid_request", "the engine answered 400") == (error["code"], error["message"])

@@ -5,6 +5,8 @@ import re
 
 from infra.access import REACTIONS, STATES
 from infra.lifecycle import ASL
+from shared.adapters.errors import Busy
+from shared.core.errors import Unavailable
 from tests.infra.template import Template
 
 MACHINE = "arn:aws:states:eu-west-1:123456789012:stateMachine:slackwater"
@@ -37,6 +39,15 @@ def test_each_state_of_the_file_that_is_a_task_has_its_module() -> None:
     """And no module is without a state."""
     states = json.loads(ASL.read_bytes())["States"]
     assert set(STATES) == {name.lower() for name, state in states.items() if state["Type"] == "Task"}
+
+
+def test_whatever_is_unavailable_is_waited_for() -> None:
+    """Step Functions knows an error by the name of its class alone: each kind of Unavailable has to be named, wherever one is."""
+    assert [Busy] == [kind for kind in Unavailable.__subclasses__() if kind.__module__.startswith("shared.")]
+    names = {"Unavailable", "Busy"}
+    states = json.loads(ASL.read_bytes())["States"].values()
+    rules = [set(rule["ErrorEquals"]) for state in states for rule in state.get("Retry", ())]
+    assert [] == [rule for rule in rules if names & rule and not names <= rule]
 
 
 def test_the_machine_may_invoke_exactly_its_lambdas(template: Template) -> None:

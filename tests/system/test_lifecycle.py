@@ -20,7 +20,7 @@ from tests.system.engine import STARTING, brood, slowly
 from tests.system.slow import Slow
 from tests.system.tasks import TASKS
 from tests.system.verdict import assert_exactly_once, assert_never_began
-from tests.system.weather import Step, before, broken, fair, killed, killed_after
+from tests.system.weather import Step, before, broken, fair, killed, killed_after, throttle
 from tests.system.world import IDLE, World
 
 DAY = 86400.0
@@ -284,6 +284,21 @@ async def test_a_store_or_service_that_is_away_for_half_an_hour_fails_no_batch(
     ref = world.create(prompts(40))
     await asyncio.sleep(after)
     world.weather.rule = lambda name: fail if name.startswith(f"{port}.") else ok
+    await asyncio.sleep(1800)
+    world.weather.rule = fair
+    world.sweep()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert (Status.COMPLETED, Counts(total=40, completed=40)) == (batch.status, batch.counts)
+    assert "Fail" not in world.executions.visited
+
+
+@pytest.mark.parametrize("port", ["batches", "blobs", "fleet", "workflow"])
+async def test_a_store_or_service_that_throttles_for_half_an_hour_fails_no_batch(world: World, port: str) -> None:
+    """To be turned away is to be told to come again, as often as it takes."""
+    world.script |= dict.fromkeys(prompts(40), slowly)
+    ref = world.create(prompts(40))
+    world.weather.rule = lambda name: throttle if name.startswith(f"{port}.") else ok
     await asyncio.sleep(1800)
     world.weather.rule = fair
     world.sweep()

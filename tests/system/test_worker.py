@@ -10,6 +10,7 @@ import pytest
 
 from gpu_job.engine import EngineFailed
 from shared.core.ids import BatchRef
+from shared.core.plan import STALLS
 from shared.core.records import Counts, ShardState, Status
 from tests.fakes import fail, lose_answer, ok
 from tests.system.aws import BOOT
@@ -31,7 +32,7 @@ from tests.system.engine import (
 from tests.system.slow import LEASE, Slow
 from tests.system.verdict import assert_exactly_once, rows
 from tests.system.weather import before, crowded, fair
-from tests.system.world import IDLE, Hand, World
+from tests.system.world import IDLE, REVISION, Hand, World
 
 CROWD = 200
 
@@ -422,6 +423,21 @@ async def test_rows_that_are_forgotten_before_they_began_leave_their_room_behind
         await world.until_ended(ref)
         await assert_exactly_once(world, ref)
     assert {8} == {hand.worker._slots._value for hand in world.hands}
+
+
+async def test_a_run_whose_commit_is_refused_ends_and_the_worker_goes_on(lone: World) -> None:
+    """Nothing of it counts any more, so it sends no more lines, and a shard that is fed in bites does not wait for the commit for ever."""
+    world = lone
+    ref = world.create([f"prompt {n}" for n in range(5)])
+    await world.until(lambda: world.memory.shards.open(REVISION))
+    for _ in range(STALLS):
+        (shard,) = world.memory.shards.open(REVISION)
+        leased = world.memory.shards.lease(shard, "lost", world.clock() + LEASE)
+        world.memory.shards.reclaim(leased, world.clock())
+    world.weather.script("chunks.commit", crowded)
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Counts(total=5, completed=5) == batch.counts
 
 
 async def test_batches_of_two_organizations_share_one_start_of_the_engine(lone: World) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from shared.adapters.errors import Busy
 from shared.core.errors import Conflict
 from tests.fakes import Call, Fault, Hostile, ok
 
@@ -106,6 +107,11 @@ def before(race: Callable[[], object]) -> Fault:
 
 class Unknown(Exception):  # noqa: N818 - it is named for what Step Functions says of it
     """The process was killed in the middle of a call; nobody knows more."""
+
+
+def throttle(_call: Call) -> Any:
+    """Turn the call away before it has any effect, as AWS does when there are too many."""
+    raise Busy("ThrottlingException")
 
 
 def killed(_call: Call) -> Any:
