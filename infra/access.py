@@ -27,6 +27,9 @@ PIECES = paths.pieces("*", "*")
 LEGS = paths.leg("*", "*", 0).removesuffix("000000") + "*"
 """What is kept while a large file comes in: its parts, the list of what it is put together from, the legs of its scan."""
 
+PAGES = paths.page(BatchRef("*", "*", "*"), "*")
+"""Pages of results that are too large for an answer."""
+
 
 class Access(NamedTuple):
     """What an entry point may touch.
@@ -68,7 +71,7 @@ API = Access(
     writes=(FILES, BATCHES),
     erases=(FILES,),
     gets=(CONTENT, SCAN, WORK, PARTS),
-    puts=(CONTENT, SCAN, PARTS, PIECES),
+    puts=(CONTENT, SCAN, PARTS, PIECES, PAGES),
     deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
     starts=True,
     resumes=True,
@@ -91,7 +94,7 @@ STATES: Mapping[str, Access] = {
         writes=(BATCHES, FILES), gets=(*SCANNING.gets, WORK), puts=(*SCANNING.puts, WORK), scans=False
     ),
     "admit": Access(writes=(BATCHES,)),
-    "plan": Access(writes=(BATCHES, SHARDS), gets=(SCAN,), puts=(WORK,), deletes=(WORK,)),
+    "plan": Access(writes=(BATCHES, SHARDS), gets=(SCAN, CONTENT), puts=(WORK,), deletes=(WORK,)),
     "run": Access(reads=(SHARDS,), writes=(BATCHES, MODELS), queries=(QUEUE,), resumes=True, hires=True),
     "reconcile": Access(writes=(BATCHES, SHARDS, MODELS), queries=(QUEUE,), starts=True, hires=True),
     "drain": Access(writes=(BATCHES, SHARDS)),

@@ -117,11 +117,11 @@ class BatchStore(Protocol):
     """The records of batches, with their idempotency keys."""
 
     def create(self, batch: Batch, key: IdempotencyKey | None, terms: Terms = NO_TERMS) -> Batch:
-        """Keep a new batch, count it as unfinished, mark its input file as held by it, and bind the key to it: all of it or nothing.
+        """Keep a new batch, count it as unfinished, mark the files that it needs as held by it, and bind the key to it: all of it or nothing.
 
         A key that is bound already gives back its batch where the request hash is the same, and Conflict where it is not. A batch of that
-        very id is the one that an earlier call has made, and is given back. NotFound when the input file is gone; Full, with the limit, when
-        there are as many unfinished batches as the terms allow.
+        very id is the one that an earlier call has made, and is given back. NotFound when a file that it needs is gone; Full, with the limit,
+        when there are as many unfinished batches as the terms allow.
         """
 
     def get(self, ref: BatchRef) -> Batch:
@@ -136,9 +136,9 @@ class BatchStore(Protocol):
     def finish(
         self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File], *, input_until: int | None = None
     ) -> Batch:
-        """Apply the change that ends the batch, keep its result files and let its input go: all of it or nothing. As `update`.
+        """Apply the change that ends the batch, keep its result files and let go of those that it needed: all of it or nothing. As `update`.
 
-        With `input_until` the input expires then. A change that returns its argument writes nothing: no files, and the input is not let go either.
+        With `input_until` the input expires then. A change that returns its argument writes nothing: no files, and nothing is let go either.
         """
 
     def page(self, space: Space, *, after: str | None, limit: int) -> list[Batch]:

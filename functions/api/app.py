@@ -9,13 +9,15 @@ from fastapi.openapi.utils import get_openapi
 from functions.api import errors
 from functions.api.auth import Gate
 from functions.api.edge import Edge
-from functions.api.routes import batches, contents, files, health, models, uploads
+from functions.api.routes import batches, contents, files, health, models, results, uploads
 from shared.core.contract import Contract
 from shared.core.models import Registry
 from shared.ports import Clock, NewId
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
+from shared.services.dry_run import DryRun
 from shared.services.files import Files
+from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.uploads import Uploads
 
@@ -31,6 +33,8 @@ class Services(NamedTuple):
     uploads: Uploads
     s3_files: S3Files
     batches: Batches
+    dry_run: DryRun
+    results: Results
     registry: Registry
 
 
@@ -60,7 +64,8 @@ def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: in
     files.add(mount, contract, services.files, services.s3_files, gate)
     contents.add(mount, contract, services.files, gate, inline_bytes)
     uploads.add(mount, contract, services.uploads, gate)
-    batches.add(mount, contract, services.batches, gate)
+    batches.add(mount, contract, services.batches, services.dry_run, gate)
+    results.add(mount, contract, services.results, gate, inline_bytes)
     models.add(mount, contract, services.registry, gate)
 
     @mount.get("/openapi.json", include_in_schema=False)

@@ -19,11 +19,25 @@ def is_json(request: Request) -> bool:
 
 async def json_object(request: Request) -> dict[str, Any]:
     """Read a body that must be a JSON object. Refused `body_too_large` or `invalid_request`."""
+    return _decoded(await _read(request))
+
+
+async def json_object_if_any(request: Request) -> dict[str, Any]:
+    """Read a body that may be left out, which is an empty object. As `json_object`."""
+    body = await _read(request)
+    return _decoded(body) if body else {}
+
+
+async def _read(request: Request) -> bytearray:
     body = bytearray()
     async for piece in request.stream():
         body += piece
         if len(body) > JSON_BYTES:
             raise Refused("body_too_large", f"The body is larger than {JSON_BYTES} bytes.")
+    return body
+
+
+def _decoded(body: bytearray) -> dict[str, Any]:
     try:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -11,8 +11,8 @@ UNIT = "microusd_per_million_tokens"
 
 
 def of(batch: Batch, contract: Contract) -> dict[str, Any]:
-    """Give the fields that the contract wants."""
-    shown: dict[str, Any] = {}
+    """Give the fields that the contract wants; a retry says of which batch."""
+    shown: dict[str, Any] = {} if batch.retry_of is None else {"retry_of": batch.retry_of}
     for name in contract.extras:
         shown |= _EXTRAS[name](batch)
     return shown

@@ -1,5 +1,6 @@
 """The objects of the API, exactly as they are sent. Every key is always there; null where there is nothing."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict
@@ -81,6 +82,17 @@ class Errors(BaseModel):
     data: list[LineErrorObject]
     total: int
 
+    @classmethod
+    def of(cls, errors: Sequence[records.BatchError], total: int) -> Self | None:
+        """Show errors, of so many; None where there are none."""
+        if not errors:
+            return None
+        shown = [
+            LineErrorObject(code=error.code, message=error.message, param=error.param, line=error.line)
+            for error in errors
+        ]
+        return cls(data=shown, total=max(total, len(shown)))
+
 
 class RequestCounts(BaseModel):
     """Rows; those that never ran are in `total` only."""
@@ -158,7 +170,7 @@ class BatchObject(BaseModel):
             id=batch.id,
             endpoint=batch.endpoint,
             model=batch.model,
-            errors=_errors(batch),
+            errors=Errors.of(batch.errors, batch.errors_total),
             input_file_id=batch.input_file_id,
             completion_window=batch.completion_window,
             status=batch.status,
@@ -266,13 +278,3 @@ class Health(BaseModel):
 
 def _ends(page: Page[records.File] | Page[records.Batch]) -> tuple[str | None, str | None]:
     return (page.items[0].id, page.items[-1].id) if page.items else (None, None)
-
-
-def _errors(batch: records.Batch) -> Errors | None:
-    if not batch.errors:
-        return None
-    shown = [
-        LineErrorObject(code=error.code, message=error.message, param=error.param, line=error.line)
-        for error in batch.errors
-    ]
-    return Errors(data=shown, total=max(batch.errors_total, len(shown)))

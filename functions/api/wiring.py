@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from functions.api.app import Services, build_app
 from shared.adapters.clients import Clients
 from shared.adapters.dynamodb.batches import DynamoBatches
+from shared.adapters.dynamodb.chunks import DynamoChunkLog
 from shared.adapters.dynamodb.dynamo import Dynamo
 from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.keys import DynamoKeys
@@ -29,8 +30,10 @@ from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
+from shared.services.dry_run import DryRun
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.scans import Scans
 from shared.services.uploads import Uploads
@@ -83,18 +86,20 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         prefixes=prefixes,
         timing=timing,
     )
+    shards = DynamoShards(dynamo, settings.table_prefix)
+    acceptance = Acceptance(
+        blobs=store,
+        registry=registry,
+        callbacks=Callbacks(resolve),
+        timing=timing,
+        account_batches=settings.account_batches,
+        prefixes=prefixes,
+    )
     batches = Batches(
         store=DynamoBatches(dynamo, settings.table_prefix),
         files=files,
-        acceptance=Acceptance(
-            blobs=store,
-            registry=registry,
-            callbacks=Callbacks(resolve),
-            timing=timing,
-            account_batches=settings.account_batches,
-            prefixes=prefixes,
-        ),
-        progress=Progress(shards=DynamoShards(dynamo, settings.table_prefix), blobs=store, clock=now),
+        acceptance=acceptance,
+        progress=Progress(shards=shards, blobs=store, clock=now),
         workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
         timing=timing,
         clock=now,
@@ -106,6 +111,15 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         uploads=uploads,
         s3_files=s3_files,
         batches=batches,
+        dry_run=DryRun(batches=batches, acceptance=acceptance, blobs=store, registry=registry),
+        results=Results(
+            batches=batches,
+            shards=shards,
+            chunks=DynamoChunkLog(dynamo, settings.table_prefix),
+            files=files,
+            blobs=store,
+            presigner=presigner,
+        ),
         registry=registry,
     )
     mounts = {prefix: CONTRACTS[name] for name, prefix in settings.prefixes.items()}

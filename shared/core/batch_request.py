@@ -39,9 +39,10 @@ class BatchRequest(msgspec.Struct, frozen=True):
     output_lifetime: int | None = None
     output_s3_prefix: str | None = None
 
-    def fingerprint(self, contract: Contract) -> str:
-        """Hash what was asked, and where: the same hash under one idempotency key is the same create."""
-        return sha256(msgspec.json.encode((contract.name, self), order="sorted")).hexdigest()
+    def fingerprint(self, contract: Contract, retry_of: str | None = None) -> str:
+        """Hash what was asked, and where: the same hash under one idempotency key is the same create, or retry of that batch."""
+        asked = (contract.name, self) if retry_of is None else (contract.name, self, retry_of)
+        return sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()
 
 
 def required(contract: Contract) -> list[str]:

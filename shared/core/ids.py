@@ -81,6 +81,11 @@ def row_id(batch_id: str, line: int) -> str:
     return f"{ROW}{batch_id.removeprefix(BATCH)}_{line}"
 
 
+def line_of(row_id: str) -> int:
+    """Give the input line of a row with this `id`."""
+    return int(row_id.rpartition("_")[2])
+
+
 def request_id(batch_id: str, line: int) -> str:
     """Give the `response.request_id` of a result row; it tells batch and input line as well."""
     return f"{REQUEST}{batch_id.removeprefix(BATCH)}_{line}"

@@ -63,6 +63,11 @@ def chunks(ref: BatchRef) -> str:
     return f"{batch(ref)}chunks/"
 
 
+def page(ref: BatchRef, name: str) -> str:
+    """Name a page of the batch's results that is too large for an answer: beside the chunks, and removed with them."""
+    return f"{chunks(ref)}pages/{name}"
+
+
 def chunk(ref: BatchRef, shard: int, epoch: int, seq: int, nonce: str) -> str:
     """One chunk object. The nonce keeps two writers of one epoch apart: nobody ever overwrites a chunk."""
     return f"{chunks(ref)}{shard:06d}/{epoch:06d}-{seq:06d}-{nonce}"

@@ -251,6 +251,8 @@ class Batch(Record, frozen=True, kw_only=True):
         output_lifetime: The seconds that its results live; None lets the contract say.
         output_s3_prefix: Where in S3 its results are copied to.
         output_s3_status: What became of that: `copied` or `failed`; None before.
+        retry_of: The batch whose lines it runs again.
+        lines_file_id: That batch's error file: only lines that have a row there are run. None: every line of the input.
 
     """
 
@@ -287,6 +289,8 @@ class Batch(Record, frozen=True, kw_only=True):
     output_lifetime: int | None = None
     output_s3_prefix: str | None = None
     output_s3_status: str | None = None
+    retry_of: str | None = None
+    lines_file_id: str | None = None
     cursor: Cursor = Cursor()
     in_progress_at: int | None = None
     finalizing_at: int | None = None
@@ -305,6 +309,11 @@ class Batch(Record, frozen=True, kw_only=True):
     def space(self) -> Space:
         """Who sees it."""
         return Space(self.org, self.contract)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The files that it holds until it has ended, its input first."""
+        return (self.input_file_id,) if self.lines_file_id is None else (self.input_file_id, self.lines_file_id)
 
 
 class ShardState(StrEnum):

@@ -6,7 +6,7 @@ the model in validation.
 
 import msgspec
 
-from shared.core import assignment, paths, scan
+from shared.core import assignment
 from shared.core.batch_request import S3_PREFIX, BatchRequest
 from shared.core.contract import Contract, Judged, MetadataRule
 from shared.core.errors import Refused
@@ -16,6 +16,7 @@ from shared.core.prefixes import NOWHERE, Prefixes, below
 from shared.core.records import Batch, File
 from shared.core.window import Timing
 from shared.ports import Blobs, Terms
+from shared.services import inputs
 from shared.services.callbacks import Callbacks
 
 INPUT_PARAM = "input_file_id"
@@ -43,6 +44,17 @@ class Acceptance:
 
     def check(self, contract: Contract, request: BatchRequest, batch: Batch) -> Batch:
         """Give the batch with what is pinned now. Refused as the contract has it, NotFound when the input went away."""
+        self.check_request(request, batch)
+        if contract.judged is Judged.IN_VALIDATION:
+            return batch
+        judge = Judge(batch.endpoint, contract, self._registry, batch.org)
+        for error in judge.errors(inputs.index(batch, self._blobs)):
+            message = f"Line {error.line}: {error.message}."
+            raise Refused(contract.refusal(error.code), message, param=INPUT_PARAM)
+        return self.agree(contract, request, batch, judge)
+
+    def check_request(self, request: BatchRequest, batch: Batch) -> None:
+        """Check what can be told without the file. Refused."""
         if batch.expires_at <= batch.created_at:
             message = f"'metadata.{assignment.DEADLINE}' has passed."
             raise Refused("invalid_request", message, param=f"metadata.{assignment.DEADLINE}")
@@ -50,9 +62,15 @@ class Acceptance:
             self._callbacks.check(request.callback_url)
         if request.output_s3_prefix is not None:
             self._prefixes.check(batch.org, below(request.output_s3_prefix, batch.id), S3_PREFIX)
-        if contract.judged is Judged.IN_VALIDATION:
-            return batch
-        model = self._judge(contract, batch)
+
+    def agree(self, contract: Contract, request: BatchRequest, batch: Batch, judge: Judge) -> Batch:
+        """Give the batch with its model as it is now, once its lines were judged and found good. Refused when that model or all of them together are not."""
+        if contract.result_bytes is not None and judge.least_output > contract.result_bytes:
+            message = f"The results cannot fit into {contract.result_bytes} bytes. Split the file into several batches."
+            raise Refused("output_too_large", message, param=INPUT_PARAM)
+        model = judge.model
+        if model is None:
+            raise AssertionError("a scanned file has at least one line")
         if contract.metadata is MetadataRule.ASSIGNMENT and request.metadata:
             assignment.check_rates(request.metadata, None if model.private else self._registry.base(model).prices)
         return pinned(batch, model, self._registry)
@@ -64,19 +82,6 @@ class Acceptance:
             window = contract.windows[batch.completion_window] + contract.used_lifetime
             until = max(file.expires_at or 0, batch.created_at + self._timing.seconds(window))
         return Terms(self._account_batches, contract.open_batches, until)
-
-    def _judge(self, contract: Contract, batch: Batch) -> Model:
-        judge = Judge(batch.endpoint, contract, self._registry, batch.org)
-        index = scan.entries(self._blobs.stream(paths.scan(batch.org, batch.input_file_id)))
-        for error in judge.errors(index):
-            message = f"Line {error.line}: {error.message}."
-            raise Refused(contract.refusal(error.code), message, param=INPUT_PARAM)
-        if contract.result_bytes is not None and judge.least_output > contract.result_bytes:
-            message = f"The results cannot fit into {contract.result_bytes} bytes. Split the file into several batches."
-            raise Refused("output_too_large", message, param=INPUT_PARAM)
-        if judge.model is None:
-            raise AssertionError("a scanned file has at least one line")
-        return judge.model
 
 
 def pinned(batch: Batch, model: Model, registry: Registry) -> Batch:

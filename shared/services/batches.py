@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
-from shared.core import batch_request, ids, lifecycle
+from shared.core import batch_request, ids, lifecycle, retry
 from shared.core.batch_request import BatchRequest
 from shared.core.contract import Contract
 from shared.core.contracts import CONTRACTS
@@ -61,16 +61,46 @@ class Batches:
         raises has not used its key up.
         """
         request = batch_request.read(body, contract)
-        if key is None and contract.key_required:
-            message = (
-                "Missing required header: 'Idempotency-Key'. Send one of your own making, a new one for each new batch."
-            )
-            raise Refused("missing_required_parameter", message, param="Idempotency-Key")
-        binding = None if key is None else IdempotencyKey(_checked(key), request.fingerprint(contract))
-        batch = self._draft(space, contract, request)
+        binding = _binding(contract, key, request.fingerprint(contract))
+        return self._make(space, contract, request, binding)
+
+    def retry(self, ref: BatchRef, contract: Contract, body: dict[str, object], key: str | None = None) -> Batch:
+        """Create a batch of the lines of an ended one that failed or were never answered (`shared.core.retry`). As `create`.
+
+        NotFound when there is no such batch. Refused besides: as `retry.check`, and `input_expired` when one of the files that it takes is gone.
+        """
+        original = self.record(ref)
+        request = retry.request(original, body, contract)
+        binding = _binding(contract, key, request.fingerprint(contract, retry_of=original.id))
         try:
-            file = self._input(space, request.input_file_id)
-            batch = msgspec.structs.replace(batch, input_file_id=file.id, counts=Counts(total=file.requests or 0))
+            return self._make(ref.space, contract, request, binding, original)
+        except NotFound:
+            message = (
+                "The input file of the batch, or the error file that tells which lines failed, was deleted or has expired. "
+                "Upload the lines again and create a new batch."
+            )
+            raise Refused("input_expired", message) from None
+
+    def draft(self, space: Space, contract: Contract, request: BatchRequest) -> tuple[Batch, File]:
+        """Give the batch that a create would make, before any of its lines were looked at, and its input. NotFound; Refused."""
+        return self._with_input(self._blank(space, contract, request), request)
+
+    def _make(
+        self,
+        space: Space,
+        contract: Contract,
+        request: BatchRequest,
+        binding: IdempotencyKey | None,
+        original: Batch | None = None,
+    ) -> Batch:
+        """Create the batch, or give the one that the key made."""
+        batch = self._blank(space, contract, request)
+        try:
+            if original is not None:
+                retry.check(original)
+            batch, file = self._with_input(batch, request)
+            if original is not None:
+                batch = self._again(batch, original)
             batch = self._acceptance.check(contract, request, batch)
             terms = self._acceptance.terms(contract, batch, file)
         except (NotFound, Refused) as refusal:
@@ -86,7 +116,13 @@ class Batches:
 
     def get(self, ref: BatchRef) -> Batch:
         """Give a batch with all that is shown of it; NotFound."""
-        return self._progress.errors(self._progress.of(self._record(ref)))
+        return self._progress.errors(self._progress.of(self.record(ref)))
+
+    def record(self, ref: BatchRef) -> Batch:
+        """Give the record of a batch; NotFound."""
+        if not ids.could_be(ids.BATCH, ref.id):
+            raise NotFound(f"there is no batch {ref.id!r}")
+        return self._store.get(ref)
 
     def page(self, space: Space, *, after: str | None, limit: int) -> Page[Batch]:
         """Give `limit` batches older than the batch `after`, newest first. Refused `invalid_request` when `after` is unknown."""
@@ -108,7 +144,7 @@ class Batches:
         def change(batch: Batch) -> Batch:
             return batch if batch.status in content else lifecycle.advance(batch, Event.CANCEL, at)
 
-        self._record(ref)
+        self.record(ref)
         try:
             batch = self._store.update(ref, change)
         except Illegal as illegal:
@@ -118,7 +154,19 @@ class Batches:
                 self._workflow.resume(batch.token)
         return self._progress.of(batch)
 
-    def _draft(self, space: Space, contract: Contract, request: BatchRequest) -> Batch:
+    def _with_input(self, batch: Batch, request: BatchRequest) -> tuple[Batch, File]:
+        file = self._input(batch.space, request.input_file_id)
+        return msgspec.structs.replace(batch, input_file_id=file.id, counts=Counts(total=file.requests or 0)), file
+
+    def _again(self, batch: Batch, original: Batch) -> Batch:
+        """Give a drafted batch as the retry of another; NotFound when the error file of that one is gone."""
+        batch = msgspec.structs.replace(batch, retry_of=original.id)
+        if original.error_file_id is None:  # nothing of it ran: all of it is left
+            return batch
+        lines = self._files.get(original.space, original.error_file_id).id
+        return msgspec.structs.replace(batch, lines_file_id=lines, counts=Counts(total=retry.left(original)))
+
+    def _blank(self, space: Space, contract: Contract, request: BatchRequest) -> Batch:
         now = int(self._clock())
         first = contract.first_status
         return Batch(
@@ -170,15 +218,21 @@ class Batches:
 
     def _check_cursor(self, space: Space, after: str) -> None:
         try:
-            self._record(BatchRef(*space, after))
+            self.record(BatchRef(*space, after))
         except NotFound:
             message = f"'after' names no batch: {after!r}. Begin again without it."
             raise Refused("invalid_request", message, param="after") from None
 
-    def _record(self, ref: BatchRef) -> Batch:
-        if not ids.could_be(ids.BATCH, ref.id):
-            raise NotFound(f"there is no batch {ref.id!r}")
-        return self._store.get(ref)
+
+def _binding(contract: Contract, key: str | None, request_hash: str) -> IdempotencyKey | None:
+    if key is not None:
+        return IdempotencyKey(_checked(key), request_hash)
+    if contract.key_required:
+        message = (
+            "Missing required header: 'Idempotency-Key'. Send one of your own making, a new one for each new batch."
+        )
+        raise Refused("missing_required_parameter", message, param="Idempotency-Key")
+    return None
 
 
 def _checked(key: str) -> str:

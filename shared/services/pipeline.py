@@ -10,7 +10,7 @@ from itertools import islice
 
 import msgspec
 
-from shared.core import lifecycle, paths, plan, scan
+from shared.core import lifecycle, paths, plan
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.models import Registry
@@ -19,6 +19,7 @@ from shared.core.records import Batch, BatchError, Shard, ShardState
 from shared.core.scan import Entry
 from shared.core.window import DRAIN, Timing, input_until, is_overdue
 from shared.ports import BatchStore, Blobs, Clock, Shards, Workflow
+from shared.services import inputs
 from shared.services.fleet import FleetService
 from shared.services.leases import take_back
 from shared.services.wake import unanswered
@@ -89,8 +90,7 @@ class Pipeline:
             return batch
         if batch.model is None or batch.revision is None:
             raise AssertionError(f"{ref} was not validated")
-        index = scan.entries(self._blobs.stream(paths.scan(ref.org, batch.input_file_id)))
-        lines = (item for item in index if isinstance(item, Entry))
+        lines = (item for item in inputs.index(batch, self._blobs) if isinstance(item, Entry))
         cap = self._registry[batch.model].max_output
         count = self._put_shards(batch, batch.revision, plan.cut(lines, self._shard_size, cap))
         batch = self._batches.update(ref, lambda batch: _unless_ended(batch, shards=count))

@@ -4,12 +4,11 @@ While a batch runs its shards know its counts; once it has ended the record does
 are read from the object that Validate wrote, when somebody asks for one batch.
 """
 
-from collections.abc import Iterator
 from itertools import islice
 
 import msgspec
 
-from shared.core import lifecycle, paths
+from shared.core import lifecycle, paths, rows
 from shared.core.ids import BatchRef
 from shared.core.records import Batch, BatchError, Counts, Usage
 from shared.ports import Blobs, Clock, Shards
@@ -45,8 +44,8 @@ class Progress:
         """Give the batch with its first `ERRORS` line errors."""
         if batch.errors_total <= len(batch.errors):
             return batch
-        lines = islice(_lines(self._blobs.stream(paths.errors(batch.ref))), ERRORS)
-        return msgspec.structs.replace(batch, errors=tuple(_ERROR.decode(line) for line in lines))
+        found = islice(rows.split(self._blobs.stream(paths.errors(batch.ref))), ERRORS)
+        return msgspec.structs.replace(batch, errors=tuple(_ERROR.decode(row) for row in found))
 
     def _sum(self, ref: BatchRef) -> tuple[Counts, Usage]:
         shards = self._shards.of(ref)
@@ -54,10 +53,3 @@ class Progress:
             completed=sum(shard.completed for shard in shards), failed=sum(shard.failed for shard in shards)
         )
         return counts, sum((shard.usage for shard in shards), Usage())
-
-
-def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    pending = b""
-    for piece in pieces:
-        *lines, pending = (pending + piece).split(b"\n")
-        yield from lines

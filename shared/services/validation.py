@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from shared.core import lifecycle, paths, scan
+from shared.core import lifecycle, paths
 from shared.core.contract import Contract
 from shared.core.ids import BatchRef
 from shared.core.judge import Judge
@@ -13,6 +13,7 @@ from shared.core.models import Registry
 from shared.core.records import Batch, BatchError, Counts
 from shared.core.window import input_until
 from shared.ports import BatchStore, Blobs, Clock, Multipart
+from shared.services import inputs
 from shared.services.acceptance import pinned
 from shared.services.object_writer import ObjectWriter
 from shared.services.scans import Scans
@@ -58,8 +59,7 @@ class Validation:
         if file.refusal is not None:
             found.add(file.refusal)
         else:
-            index = scan.entries(self._blobs.stream(paths.scan(ref.org, batch.input_file_id)))
-            for error in judge.errors(index):
+            for error in judge.errors(inputs.index(batch, self._blobs)):
                 found.add(BatchError(code=error.code, message=error.message, param=error.param, line=error.line))
         if found.total:
             found.close()

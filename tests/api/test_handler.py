@@ -14,6 +14,7 @@ from typing import Any, Final
 import boto3
 import pytest
 from moto import mock_aws
+from msgspec.structs import replace
 
 from functions.api import handler
 from functions.api.edge import logger
@@ -22,8 +23,10 @@ from shared.adapters.dynamodb.dynamo import Dynamo
 from shared.adapters.dynamodb.files import DynamoFiles
 from shared.adapters.dynamodb.keys import DynamoKeys
 from shared.adapters.dynamodb.tables import TABLES, creation
-from shared.core import paths
-from shared.core.records import ApiKey, Batch, File, Status
+from shared.core import paths, result_line
+from shared.core.records import ApiKey, Batch, Counts, File, Status
+from shared.core.request_line import Limits
+from shared.core.scan import Scanner
 from shared.settings import ApiSettings
 from tests.api.world import lines
 
@@ -32,6 +35,7 @@ REGION: Final = "eu-west-1"
 FILE = "file-01KAP9JW00000000000000000F"
 SPARE = "file-01KAP9JW00000000000000000G"
 BATCH = "batch_01KAP9JW00000000000000000B"
+DONE = "batch_01KAP9JW00000000000000000D"
 ARN = f"arn:aws:states:{REGION}:123456789012:stateMachine:lifecycle"
 PASS = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
 
@@ -46,6 +50,9 @@ ANSWERS: dict[str, tuple[int, str]] = {
     "get-batch": (200, BATCH),
     "list-batches": (200, BATCH),
     "cancel-batch": (200, '"status":"cancelling"'),
+    "validate-batch": (200, '"valid":true'),
+    "retry-batch": (200, f'"retry_of":"{DONE}"'),
+    "batch-results": (200, '"has_more":false,"next":null,"status":"completed"}'),
     "list-models": (200, '"id":"echo"'),
     "unknown-key": (401, "invalid_api_key"),
     "bad-json": (400, "invalid_request"),
@@ -134,19 +141,45 @@ def deploy(settings: ApiSettings) -> None:
             requests=2,
         )
         DynamoFiles(dynamo, settings.table_prefix).put(file)
-    DynamoBatches(dynamo, settings.table_prefix).create(
-        Batch(
-            id=BATCH,
+    scanner = Scanner(Limits())
+    index = b"".join([*scanner.feed(lines(2)), *scanner.finish()])
+    s3.put_object(Bucket=settings.bucket, Key=paths.scan("org-local", FILE), Body=index)
+    batches = DynamoBatches(dynamo, settings.table_prefix)
+    batch = Batch(
+        id=BATCH,
+        org="org-local",
+        contract="openai",
+        endpoint="/v1/chat/completions",
+        input_file_id=FILE,
+        completion_window="24h",
+        created_at=1_700_000_000,
+        expires_at=1_700_086_400,
+        status=Status.VALIDATING,
+    )
+    batches.create(batch, None)
+    done = replace(batch, id=DONE)
+    batches.create(done, None)
+    rows = {
+        "file-output": result_line.answered(DONE, 1, "0", {}),
+        "file-error": result_line.given_up(DONE, 2, "1", "server_error", "The engine died."),
+    }
+    files = [
+        File(
+            id=name,
             org="org-local",
             contract="openai",
-            endpoint="/v1/chat/completions",
-            input_file_id=FILE,
-            completion_window="24h",
+            bytes=len(row),
+            filename=f"{name}.jsonl",
+            purpose="batch_output",
             created_at=1_700_000_000,
-            expires_at=1_700_086_400,
-            status=Status.VALIDATING,
-        ),
-        None,
+        )
+        for name, row in rows.items()
+    ]
+    for name, row in rows.items():
+        s3.put_object(Bucket=settings.bucket, Key=paths.file("org-local", name), Body=row)
+    ended = {"status": Status.COMPLETED, "output_file_id": "file-output", "error_file_id": "file-error"}
+    batches.finish(
+        done.ref, lambda batch: replace(batch, counts=Counts(total=2, completed=1, failed=1), **ended), files
     )
 
 

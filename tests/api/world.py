@@ -78,6 +78,8 @@ class World(world.World):
             uploads=self.uploads,
             s3_files=self.s3_files,
             batches=self.batches,
+            dry_run=self.dry_run,
+            results=self.results,
             registry=self.registry,
         )
 

@@ -48,6 +48,37 @@ def test_no_batch_is_made_of_a_foreign_file(stores: Stores, space: Space) -> Non
         stores.batches.create(batch(space=space), None)
 
 
+def test_a_retry_holds_the_file_that_names_its_lines_too(stores: Stores) -> None:
+    """Neither can be deleted while it lives; both are let go with its end, and only the input's time changes with it."""
+    stores.files.put(file("file-lines"))
+    retry = replace(batch(), retry_of="batch_0", lines_file_id="file-lines")
+    assert retry == stores.batches.create(retry, None, Terms(input_until=1_900_000_000))
+    for file_id, until in (("file-1", 1_900_000_000), ("file-lines", None)):
+        held = stores.files.get(SPACE, file_id)
+        assert (("batch_1",), until) == (held.held_by, held.expires_at)
+        with pytest.raises(Conflict):
+            stores.files.delete(SPACE, file_id)
+    stores.batches.finish(REF, ended, (), input_until=1_850_000_000)
+    for file_id, until in (("file-1", 1_850_000_000), ("file-lines", None)):
+        free = stores.files.get(SPACE, file_id)
+        assert ((), until) == (free.held_by, free.expires_at)
+        stores.files.delete(SPACE, file_id)
+
+
+@pytest.mark.parametrize("gone", ["file-1", "file-lines"])
+def test_no_retry_is_made_of_files_of_which_one_is_not_there(stores: Stores, gone: str) -> None:
+    """Nothing of it is kept: no batch, no key, no hold on the other file."""
+    stores.files.put(file("file-lines"))
+    stores.files.delete(SPACE, gone)
+    with pytest.raises(NotFound):
+        stores.batches.create(replace(batch(), retry_of="batch_0", lines_file_id="file-lines"), KEY)
+    with pytest.raises(NotFound):
+        stores.batches.get(REF)
+    (other,) = {"file-1", "file-lines"} - {gone}
+    assert () == stores.files.get(SPACE, other).held_by
+    stores.files.delete(SPACE, other)
+
+
 def test_a_key_gives_back_the_batch_that_it_made(stores: Stores) -> None:
     """As it is now; and nothing new is made."""
     stores.batches.create(batch(), KEY)

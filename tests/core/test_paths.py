@@ -21,6 +21,7 @@ KEYS: dict[str, Callable[[BatchRef], str]] = {
     "plans": paths.plans,
     "chunks": paths.chunks,
     "chunk": lambda ref: paths.chunk(ref, 3, 2, 1, "n"),
+    "page": lambda ref: paths.page(ref, "n"),
 }
 
 
@@ -51,7 +52,7 @@ def test_two_kinds_of_object_never_share_a_key() -> None:
 def test_what_a_batch_keeps_is_removed_with_its_prefix_and_nothing_else() -> None:
     """The prefix ends with a slash, so that it is no prefix of a longer id's."""
     one, ten = BatchRef("acme", "openai", "batch_1"), BatchRef("acme", "openai", "batch_10")
-    kept = [paths.errors(one), paths.plan(one, 0), paths.chunk(one, 0, 0, 0, "n")]
+    kept = [paths.errors(one), paths.plan(one, 0), paths.chunk(one, 0, 0, 0, "n"), paths.page(one, "n")]
 
     assert all(key.startswith(paths.batch(one)) for key in kept)
     assert not paths.batch(ten).startswith(paths.batch(one))

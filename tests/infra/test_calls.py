@@ -105,7 +105,7 @@ class System(NamedTuple):
             answer = api.handler(event, Context())
         text = b64decode(answer["body"]) if answer["isBase64Encoded"] else answer["body"].encode()
         assert answer["statusCode"] < 400, (method, path, text)
-        return json.loads(text) if answer["headers"]["content-type"] == "application/json" else text
+        return json.loads(text) if text and answer["headers"]["content-type"] == "application/json" else text
 
     def task(self, name: str, event: dict[str, Any]) -> Any:
         """Run a task's Lambda."""
@@ -206,12 +206,12 @@ class Worker:
         self._roster.enter(MODEL.revision, self._name, "job-1")
         return [self._shards.lease(shard, self._name, now() + 60) for shard in self._shards.open(MODEL.revision)]
 
-    def answer(self, leased: Shard) -> None:
-        """Answer every line of a shard."""
+    def answer(self, leased: Shard, most: int = 1000, data: bytes = b"{}\n") -> None:
+        """Answer so many lines of a shard."""
         held = self._shards.renew(leased, now() + 90)
         wanted = plan.decode(self._store.get(paths.plan(held.ref, held.index)))
         assert self._store.get(wanted.input_key, 0, 1)
-        rows = [Finished(position=line, ok=True, data=b"{}\n") for line in range(held.lines)]
+        rows = [Finished(position=line, ok=True, data=data) for line in range(min(most, held.lines))]
         self._committer.commit(held, 0, rows)
         self._wake.shard_done(held.ref)
 
@@ -259,6 +259,7 @@ def _complete(system: System, batch: str) -> None:
     system.api("GET", "/v1/batches")
     system.api("GET", "/v1/files")
     system.api("GET", f"/v1/files/{result['output_file_id']}/content")
+    assert 3 == len(system.api("GET", f"/v1/batches/{batch}/results")["data"])
     system.api("DELETE", f"/v1/files/{result['output_file_id']}")
 
 
@@ -267,10 +268,20 @@ def _cancel(system: System, batch: str) -> None:
     for state in ("validate", "admit", "plan", "run"):
         system.task(state, message)
     assert 3 == system.api("GET", f"/v1/batches/{batch}")["request_counts"]["total"]
+    with system.notes.as_("worker"):
+        worker = Worker(system.session, "worker_3")
+        for shard in worker.lease():
+            worker.answer(shard, 1, b'{"text": "%s"}\n' % (b"x" * (api.INLINE_BYTES + 1)))
+        worker.leave()
+    assert b"" == system.api("GET", f"/v1/batches/{batch}/results")
     assert "cancelling" == system.api("POST", f"/v1/batches/{batch}/cancel")["status"]
     for state in ("reconcile", "drain", "close", "finalize", "notify"):
         system.task(state, message)
     assert "cancelled" == system.api("GET", f"/v1/batches/{batch}")["status"]
+    again = system.api("POST", f"/v1/batches/{batch}/retry")["id"]
+    for state in ("validate", "admit", "plan"):
+        system.task(state, {"batch": f"acme/openai/{again}"})
+    assert 2 == system.api("GET", f"/v1/batches/{again}")["request_counts"]["total"]
 
 
 def _reject(system: System) -> None:

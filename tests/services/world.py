@@ -11,15 +11,29 @@ from shared.core.models import Registry
 from shared.core.prefixes import Prefixes
 from shared.core.records import ApiKey, File
 from shared.core.window import Timing
-from shared.ports import BatchStore, Blobs, Elsewhere, FileStore, Keys, Multipart, ScanStarter, UploadStore, Workflow
+from shared.ports import (
+    BatchStore,
+    Blobs,
+    ChunkLog,
+    Elsewhere,
+    FileStore,
+    Keys,
+    Multipart,
+    ScanStarter,
+    Shards,
+    UploadStore,
+    Workflow,
+)
 from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
 from shared.services.delivery import Delivery
+from shared.services.dry_run import DryRun
 from shared.services.expiries import ExpirySweep
 from shared.services.files import Files
 from shared.services.progress import Progress
+from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.scans import LEG_BYTES, Scans
 from shared.services.uploads import PROMPT_BYTES, Uploads
@@ -66,6 +80,8 @@ class World:
         multipart: Multipart | None = None,
         workflow: Workflow | None = None,
         scan_starter: ScanStarter | None = None,
+        shards: Shards | None = None,
+        chunks: ChunkLog | None = None,
         elsewhere: Elsewhere | None = None,
         account_bytes: int | None = None,
         prompt_bytes: int = PROMPT_BYTES,
@@ -130,22 +146,34 @@ class World:
             clock=self.clock,
         )
         self.progress = Progress(shards=self.memory.shards, blobs=blobs or self.memory.blobs, clock=self.clock)
+        acceptance = Acceptance(
+            blobs=blobs or self.memory.blobs,
+            registry=self.registry,
+            callbacks=Callbacks(lambda host: HOSTS.get(host, ())),
+            timing=timing,
+            account_batches=account_batches,
+            prefixes=PREFIXES,
+        )
         self.batches = Batches(
             store=batch_store or self.memory.batches,
             files=self.files,
-            acceptance=Acceptance(
-                blobs=blobs or self.memory.blobs,
-                registry=self.registry,
-                callbacks=Callbacks(lambda host: HOSTS.get(host, ())),
-                timing=timing,
-                account_batches=account_batches,
-                prefixes=PREFIXES,
-            ),
+            acceptance=acceptance,
             progress=self.progress,
             workflow=workflow or self.memory.workflow,
             timing=timing,
             clock=self.clock,
             new_id=self.new_id,
+        )
+        self.dry_run = DryRun(
+            batches=self.batches, acceptance=acceptance, blobs=blobs or self.memory.blobs, registry=self.registry
+        )
+        self.results = Results(
+            batches=self.batches,
+            shards=shards or self.memory.shards,
+            chunks=chunks or self.memory.chunks,
+            files=self.files,
+            blobs=blobs or self.memory.blobs,
+            presigner=self.memory.blobs,
         )
         self.accounts = Accounts(keys or self.memory.keys, clock=self.clock)
 

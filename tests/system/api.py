@@ -42,6 +42,8 @@ class Api(services_world.World):
             batch_store=world.batches,
             blobs=world.blobs,
             workflow=world.workflow,
+            shards=world.shards,
+            chunks=world.chunks,
             registry=world.registry,
         )
 

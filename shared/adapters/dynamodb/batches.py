@@ -68,14 +68,17 @@ class DynamoBatches:
         self._files = RecordTable(dynamo, self._files_table, files.KIND)
 
     def create(self, batch: Batch, key: IdempotencyKey | None, terms: Terms = NO_TERMS) -> Batch:
-        """Keep a new batch, hold its input and bind the key, in one transaction.
+        """Keep a new batch, hold its files and bind the key, in one transaction.
 
         What is there decides, also after an answer was lost: a bound key gives its batch, or Conflict; a batch of this very id is the one we made.
         """
         writes: list[TransactWriteItemTypeDef] = [
             {"Put": self._batches.insertion(batch)},
-            files.hold(self._files_table, _input(batch), batch.id, terms.input_until),
             self._counting(batch, terms),
+            *(
+                files.hold(self._files_table, file, batch.id, terms.input_until if file == _input(batch) else None)
+                for file in _needs(batch)
+            ),
         ]
         if key is not None:
             writes.append(self._binding(batch, key))
@@ -86,8 +89,9 @@ class DynamoBatches:
                 made = self._made(batch, key)
                 if made is not None:
                     return made
-                if self._files.find(_input(batch)) is None:
-                    raise NotFound(f"there is no file {batch.input_file_id}") from None
+                for file in _needs(batch):
+                    if self._files.find(file) is None:
+                        raise NotFound(f"there is no file {file.sk}") from None
                 self._check_slots(batch, terms)
                 self._dynamo.pause(attempt)  # what stood in the way is gone again
             except Unavailable:
@@ -161,7 +165,7 @@ class DynamoBatches:
     def finish(
         self, ref: BatchRef, change: Callable[[Batch], Batch], files_: Sequence[File], *, input_until: int | None = None
     ) -> Batch:
-        """Apply the change that ends the batch, keep its result files and let its input go, in one transaction."""
+        """Apply the change that ends the batch, keep its result files and let go of those that it needed, in one transaction."""
         kept = [self._files.keeping(file) for file in files_]
 
         def write(ended: "PutTypeDef") -> None:
@@ -170,10 +174,11 @@ class DynamoBatches:
             writes.append(self._uncounting(batch))
             if files_:
                 writes.append(stored.count_together(self._files_table, files_))
-            if (
-                self._files.find(_input(batch)) is not None
-            ):  # it should be there, but if it is not the batch must end all the same
-                writes.append(files.let_go(self._files_table, _input(batch), batch.id, input_until))
+            for file in _needs(batch):
+                # It should be there, but if it is not the batch must end all the same.
+                if self._files.find(file) is not None:
+                    until = input_until if file == _input(batch) else None
+                    writes.append(files.let_go(self._files_table, file, batch.id, until))
             self._dynamo.transact(writes)
 
         return self._batches.update(_key(ref), change, write=write)
@@ -188,6 +193,10 @@ class DynamoBatches:
         """Give each batch that has not ended, from the index."""
         for item in self._dynamo.query(self._table, "open", index=tables.OPEN):
             yield BatchRef.parse(f"{item[PARTITION]}/{item[SORT]}")
+
+
+def _needs(batch: Batch) -> list[Key]:
+    return [files.key(batch.space, file_id) for file_id in batch.needs]
 
 
 def _input(batch: Batch) -> Key:

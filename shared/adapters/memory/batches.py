@@ -25,7 +25,7 @@ class MemoryBatches:
         self._bound: dict[tuple[str, str], tuple[str, BatchRef]] = {}
 
     def create(self, batch: Batch, key: IdempotencyKey | None, terms: Terms = NO_TERMS) -> Batch:
-        """Keep a new batch, hold its input and bind the key; a bound key gives its batch, or Conflict; NotFound without the input; Full."""
+        """Keep a new batch, hold its files and bind the key; a bound key gives its batch, or Conflict; NotFound without a file; Full."""
         with self._lock:
             bound = None if key is None else self._bound.get((batch.org, key.key))
             if bound is not None and key is not None:
@@ -35,9 +35,12 @@ class MemoryBatches:
             made = self._batches.find(batch.ref)
             if made is not None:
                 return made
-            self._files.get(batch.space, batch.input_file_id)
+            for file_id in batch.needs:
+                self._files.get(batch.space, file_id)
             self._check_slots(batch, terms)
-            self._files.hold(batch.space, batch.input_file_id, batch.id, terms.input_until)
+            for file_id in batch.needs:
+                until = terms.input_until if file_id == batch.input_file_id else None
+                self._files.hold(batch.space, file_id, batch.id, until)
             self._batches[batch.ref] = batch
             if key is not None:
                 self._bound[batch.org, key.key] = (key.request_hash, batch.ref)
@@ -68,12 +71,14 @@ class MemoryBatches:
     def finish(
         self, ref: BatchRef, change: Callable[[Batch], Batch], files: Sequence[File], *, input_until: int | None = None
     ) -> Batch:
-        """Apply the change that ends the batch, keep its result files and let its input go."""
+        """Apply the change that ends the batch, keep its result files and let go of those that it needed."""
         with self._lock:
             before = self._batches.get(ref)
             after = self.update(ref, change)
             if after.version != before.version:
-                self._files.let_go(after.space, after.input_file_id, after.id, input_until)
+                for file_id in after.needs:
+                    until = input_until if file_id == after.input_file_id else None
+                    self._files.let_go(after.space, file_id, after.id, until)
                 for file in files:
                     self._files.keep(file)
             return after
