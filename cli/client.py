@@ -15,12 +15,13 @@ import msgspec
 from cli.errors import AnswerError, CliError, ForeignError, NoAnswerError, RefusedError, UnreachableError
 from cli.retry import ONCE, PART, UPLOAD, Backoff, Patience, Trouble, retry_after
 from cli.target import BASE_URL_VARIABLE, Target
-from cli.wire import Batch, ErrorEnvelope, File, Page, Part, PartUrls, Upload
+from cli.wire import Batch, ErrorEnvelope, File, Page, Part, PartUrls, Results, Upload, Verdict
 
 CONNECT_TIMEOUT = 10.0
 READ_TIMEOUT = 60.0
 SCAN_TIMEOUT = 600.0  # an upload is answered when the whole file was scanned
 PAGE_LIMIT = 100  # the longest page that the API gives
+RESULTS_LIMIT = 1000  # and of results
 
 UNAUTHORIZED = 401
 TOO_LARGE = 413
@@ -143,6 +144,29 @@ class Client:
     def create_batch(self, body: Mapping[str, Any], idempotency_key: str) -> Batch:
         """Create a batch; under one key there is one, however often an answer was lost."""
         return self._decode(self._post("/batches", body, {"Idempotency-Key": idempotency_key}), Batch)
+
+    def retry_batch(self, batch_id: str, body: Mapping[str, Any], idempotency_key: str) -> Batch:
+        """Create a batch of the lines of another that are left; under one key there is one."""
+        return self._decode(self._post(f"/batches/{batch_id}/retry", body, {"Idempotency-Key": idempotency_key}), Batch)
+
+    def validate(self, body: Mapping[str, Any]) -> Verdict:
+        """Ask what would become of a create; again, it is the same answer."""
+        return self._decode(self._post("/batches/validate", body, {}, PART), Verdict)
+
+    def delete_file(self, file_id: str) -> None:
+        """Delete a file."""
+        self._exchange(lambda: self._http.delete(self._url(f"/files/{file_id}")), self.backoff(ONCE))
+
+    def results(
+        self, batch_id: str, after: str | None, *, patience: Patience = ONCE, on_trouble: Trouble | None = None
+    ) -> Results:
+        """Read a page of results; one with a very large row comes from the store."""
+        params = {"limit": RESULTS_LIMIT} | ({} if after is None else {"after": after})
+        answer = self._exchange(
+            lambda: self._http.get(self._url(f"/batches/{batch_id}/results"), params=params, follow_redirects=True),
+            self.backoff(patience, on_trouble),
+        )
+        return self._decode(answer, Results)
 
     def cancel_batch(self, batch_id: str) -> Batch:
         """Ask for a cancel; a second time changes nothing."""

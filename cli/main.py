@@ -13,8 +13,10 @@ from typing import Annotated, cast
 
 import typer
 
+from cli.check import check, verdict
 from cli.download import download_results
 from cli.errors import CliError
+from cli.follow import follow
 from cli.session import Session, World, session
 from cli.show import LIST_COLUMNS, details, list_row, summary
 from cli.stack import run_in_foreground
@@ -213,6 +215,75 @@ def download(
             raise CliError(f"batch {batch_id} is {batch.status} and left no files", f"slackwater get {batch_id}")
         for path in files:
             use.screen.line(str(path))
+
+
+@app.command()
+def validate(
+    ctx: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", exists=True, dir_okay=False, readable=True)],
+    *,
+    endpoint: Annotated[str, typer.Option(help="The endpoint that every line names.")] = "/v1/chat/completions",
+    window: Annotated[str, typer.Option(help="The completion window.")] = "24h",
+    base_url: BaseUrl = DEFAULT_BASE_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Say what is wrong with each FILE, and what it would use and cost at most.
+
+    Nothing is created. The exit code is 0 if all are good.
+    """
+    try:
+        for file in files:
+            check_input(file)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    with session(_world(ctx), base_url, api_key) as use:
+        found = [check(use.client, use.screen, file, endpoint=endpoint, window=window) for file in files]
+        for file, one in zip(files, found, strict=True):
+            use.screen.fields(verdict(file, one))
+        raise typer.Exit(0 if all(one.valid for one in found) else 1)
+
+
+@app.command()
+def retry(
+    ctx: typer.Context,
+    batch_id: BatchId,
+    *,
+    window: Annotated[str | None, typer.Option(help="Another completion window.")] = None,
+    metadata: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="Other metadata.")] = None,
+    base_url: BaseUrl = DEFAULT_BASE_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Create a batch of the lines of an ended one that failed or were never answered.
+
+    Prints the new batch's id.
+    """
+    try:
+        pairs = parse_metadata(metadata or [])
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    changes = ({"completion_window": window} if window else {}) | ({"metadata": pairs} if pairs else {})
+    with session(_world(ctx), base_url, api_key) as use:
+        use.screen.line(use.client.retry_batch(batch_id, changes, use.world.new_key()).id)
+
+
+@app.command()
+def results(
+    ctx: typer.Context,
+    batch_id: BatchId,
+    *,
+    to_the_end: Annotated[
+        bool, typer.Option("--follow", help="Go on until the batch has ended; exit code 0 if it completed.")
+    ] = False,
+    base_url: BaseUrl = DEFAULT_BASE_URL,
+    api_key: ApiKey = None,
+) -> None:
+    """Print the rows of a batch that are finished, good and bad, as they are finished.
+
+    One JSON object a line, as in result files.
+    """
+    with session(_world(ctx), base_url, api_key) as use:
+        status = follow(use.client, batch_id, use.screen, sleep=use.world.sleep, to_the_end=to_the_end)
+        raise typer.Exit(0 if status == COMPLETED or not to_the_end else 1)
 
 
 @app.command()

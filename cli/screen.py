@@ -5,6 +5,7 @@ the server is data: what could steer a terminal is shown escaped, and nothing in
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import TextIO
 
@@ -40,6 +41,10 @@ class Screen:
     def json(self, value: object) -> None:
         """Give a value as JSON, in ASCII, which no terminal and no encoding can spoil."""
         _write(self.out, json.dumps(value, indent=2))
+
+    def row(self, raw: bytes) -> None:
+        """Give a row of JSON as it is, in ASCII."""
+        _write(self.out, re.sub("[^\x00-\x7f]+", lambda found: json.dumps(found[0])[1:-1], raw.decode()))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Give rows under a header; the first column is never cut."""

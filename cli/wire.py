@@ -44,9 +44,10 @@ class LineError(msgspec.Struct, frozen=True):
 
 
 class LineErrors(msgspec.Struct, frozen=True):
-    """The first errors of a failed batch."""
+    """The first errors of a failed batch, and how many there are."""
 
     data: list[LineError] = []
+    total: int | None = None
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -134,6 +135,40 @@ class PartUrls(msgspec.Struct, frozen=True):
     """Where parts go."""
 
     data: list[PartUrl]
+
+
+class Results(msgspec.Struct, frozen=True):
+    """A page of results, its rows as they came; `next` is None when the batch has ended and there are no more."""
+
+    data: list[msgspec.Raw]
+    has_more: bool
+    next: str | None
+    status: str
+
+
+class TokenBounds(msgspec.Struct, frozen=True):
+    """The most tokens that a file can use."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class CostBounds(msgspec.Struct, frozen=True):
+    """The most that a file can cost: a whole number in digits."""
+
+    unit: str
+    total: Annotated[str, msgspec.Meta(pattern=r"\A[0-9]{1,40}\Z")]
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a dry run found; `errors` are the first ones."""
+
+    valid: bool
+    requests: int
+    usage_bounds: TokenBounds
+    model: str | None = None
+    errors: LineErrors | None = None
+    cost_bounds: CostBounds | None = None
 
 
 class Page(msgspec.Struct, frozen=True):

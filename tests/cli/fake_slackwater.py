@@ -108,6 +108,10 @@ class FakeSlackwater(httpx.BaseTransport):
         self.requests: list[httpx.Request] = []
         self.uploads: list[tuple[str, str, bytes]] = []  # purpose, file name, bytes
         self.created: list[Json] = []
+        self.deleted: list[str] = []
+        self.validated: list[Json] = []
+        self.verdicts: list[Json] = []  # what the next dry runs find
+        self.result_pages: dict[str, list[tuple[list[str], str]]] = {}  # of a batch: rows as JSON, and its status then
         self.faults: list[Fault] = []
         self.cuts: list[int] = []  # bytes after which the next answers with content break
         self.redirects_content = False
@@ -164,13 +168,18 @@ class FakeSlackwater(httpx.BaseTransport):
         match request.method, rest:
             case "POST", []:
                 return self._upload(request)
+            case "DELETE", [file_id]:
+                self.deleted.append(file_id)
+                return httpx.Response(200, json={"id": file_id, "object": "file", "deleted": True})
             case "GET", [file_id, "content"]:
                 if self.redirects_content:
                     return httpx.Response(302, headers={"location": f"{STORE}/{file_id}?X-Amz-Signature=secret"})
                 return self._content(request, file_id)
         return None
 
-    def _batches_served(self, request: httpx.Request, rest: list[str]) -> httpx.Response | None:
+    def _batches_served(  # noqa: PLR0911 - one a route
+        self, request: httpx.Request, rest: list[str]
+    ) -> httpx.Response | None:
         match request.method, rest:
             case "POST", []:
                 return self._create(request)
@@ -180,9 +189,36 @@ class FakeSlackwater(httpx.BaseTransport):
                 if self._scripts[batch_id]:
                     self._batches[batch_id].update(self._scripts[batch_id].pop(0))
                 return httpx.Response(200, json=deepcopy(self._batches[batch_id]))
+            case "POST", ["validate"]:
+                return self._validate(request)
+            case "POST", [batch_id, "retry"] if batch_id in self._batches:
+                return self._retry(request, batch_id)
+            case "GET", [batch_id, "results"] if batch_id in self._batches:
+                return self._results(request, batch_id)
             case "POST", [batch_id, "cancel"] if batch_id in self._batches:
                 return self._cancel(self._batches[batch_id])
         return None
+
+    def _validate(self, request: httpx.Request) -> httpx.Response:
+        self.validated.append(json.loads(request.content))
+        answer = {"object": "batch.validation", "endpoint": "x", "completion_window": "24h", **self.verdicts.pop(0)}
+        return httpx.Response(200, json=answer)
+
+    def _retry(self, request: httpx.Request, batch_id: str) -> httpx.Response:
+        body = json.loads(request.content)
+        self.created.append(body)
+        new = f"batch_{len(self.created)}_of_{batch_id}"
+        self.has_batch(batch_object(new, retry_of=batch_id, **body))
+        return httpx.Response(200, json=deepcopy(self._batches[new]))
+
+    def _results(self, request: httpx.Request, batch_id: str) -> httpx.Response:
+        number = int(request.url.params.get("after", "0"))
+        rows, status = self.result_pages[batch_id][number]
+        last = number + 1 == len(self.result_pages[batch_id])
+        rest = {"has_more": bool(rows) and not last, "next": None if last else str(number + 1), "status": status}
+        data = ",".join(rows)
+        tail = json.dumps(rest)[1:]
+        return httpx.Response(200, content=f'{{"object":"list","data":[{data}],{tail}'.encode())
 
     def _cancel(self, batch: Json) -> httpx.Response:
         if batch["status"] in {"completed", "failed", "expired"}:
