@@ -18,6 +18,7 @@ from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine
 from gpu_job.row import SERVED_NAME
+from gpu_job.structured import StructuredOutputs
 from gpu_job.upstream import Upstream
 from gpu_job.worker import Worker
 from shared.adapters.clients import Clients
@@ -56,11 +57,12 @@ async def work(settings: WorkerSettings, model: Model) -> None:
         workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
     )
     engine = _engine(settings, model)
+    structured = StructuredOutputs()
     async with Upstream(engine, max_in_flight=model.max_in_flight) as upstream:
         worker = Worker(
             settings,
             model,
-            dispatcher=Dispatcher(engine, upstream, row_seconds=settings.row_seconds),
+            dispatcher=Dispatcher(engine, upstream, structured=structured, row_seconds=settings.row_seconds),
             committer=Committer(blobs=store, log=chunks, new_id=new_id),
             queue=shards,
             shards=shards,
@@ -79,6 +81,7 @@ async def work(settings: WorkerSettings, model: Model) -> None:
                 await asyncio.to_thread(roster.leave, settings.revision, settings.worker)
         finally:
             await engine.stop()
+            await structured.close()
 
 
 def _engine(settings: WorkerSettings, model: Model) -> Engine:

@@ -19,7 +19,8 @@ from typing import Protocol
 
 from gpu_job.engine import Engine, EngineFailed
 from gpu_job.gate import Gate
-from gpu_job.row import Finished, Garbage, Row, finish, give_up
+from gpu_job.row import Finished, Garbage, Row, finish, give_up, read, refuse
+from gpu_job.structured import INVALID, StructuredOutputs
 from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
 
 DEATHS = 3
@@ -49,9 +50,18 @@ class Way(Protocol):
 class Dispatcher:
     """One engine, kept alive, and the rows sent to it."""
 
-    def __init__(self, engine: Engine, upstream: Way, *, row_seconds: float, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        upstream: Way,
+        *,
+        structured: StructuredOutputs,
+        row_seconds: float,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
         self._engine = engine
         self._upstream = upstream
+        self._structured = structured
         self._row_seconds = row_seconds
         self._sleep = sleep
         self._gate = Gate()
@@ -127,9 +137,20 @@ class Dispatcher:
         if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status == HTTPStatus.TOO_MANY_REQUESTS:
             return self._death(row) if await self._died(generation) else self._failed(row, reply)
         try:
-            return finish(row, reply)
+            return await self._flawed(row, reply) or finish(row, reply)
         except Garbage:
             return self._failed(row, None)
+
+    async def _flawed(self, row: Row, reply: Reply) -> Finished | None:
+        """Give the row of an answer that is not the JSON that was asked for; Garbage when it cannot be read."""
+        if reply.status != HTTPStatus.OK or row.format is None:
+            return None
+        flaw = await self._structured.flaw(row.request.url, row.format, read(reply))
+        if flaw is None:
+            return None
+        if flaw.code == INVALID:
+            return give_up(row.batch, row.line, row.position, flaw.message, flaw.code)
+        return refuse(row, flaw.message, flaw.param)
 
     def _death(self, row: Row) -> Finished | None:
         row.deaths += 1

@@ -12,6 +12,7 @@ Directives stand anywhere in that text, and the same text does the same every ti
     [[hang]]        never answer
     [[nan]]         answer 200 with NaN where a number belongs
     [[garbage]]     answer 200 with bytes that are not JSON
+    [[answer]]      answer what stands behind it and nothing else
 """
 
 import base64
@@ -27,6 +28,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 DIMENSIONS = 8
+ANSWER = "[[answer]]"
 
 _DIRECTIVE = re.compile(
     r"\[\[(?:delay (?P<delay>\d+(?:\.\d+)?)|status (?P<status>[2-5]\d\d)|tokens (?P<tokens>\d{1,6})"
@@ -201,7 +203,8 @@ def unit_vector(text: str) -> list[float]:
 
 def _echo(text: str, limit: int | None, directives: Directives) -> tuple[str, int, str]:
     """Answer a text: the words, how many, and why it ended."""
-    content = f"echo: {text}"
+    _, wanted, rest = text.partition(ANSWER)
+    content = rest if wanted else f"echo: {text}"
     words = content.split()
     if directives.tokens is not None:
         words = list(itertools.islice(itertools.cycle(words), directives.tokens))

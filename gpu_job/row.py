@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gpu_job.structured import Format, wanted
 from gpu_job.upstream import Reply
 from shared.core import result_line
 from shared.core.contract import Contract
@@ -43,6 +44,11 @@ class Row:
     timeouts: int = 0
     waits: int = 0
 
+    @property
+    def format(self) -> Format | None:
+        """The JSON that it wants for an answer, if it does."""
+        return wanted(self.request)
+
 
 @dataclass(frozen=True)
 class Finished:
@@ -72,15 +78,9 @@ def prepare(plan: ShardPlan, position: int, request: RequestLine, model: Model) 
 
 def finish(row: Row, reply: Reply) -> Finished:
     """Make the finished row of the engine's final word. Garbage when a good answer cannot be read."""
-    line = row.line
     if reply.status != HTTPStatus.OK:
-        data = result_line.failed(
-            row.batch, line.line, line.custom_id, contract=row.rules, status=reply.status, error=_error(reply)
-        )
-        return Finished(row.position, ok=False, data=data)
-    body = _object(reply.body)
-    if body is None:
-        raise Garbage("the engine's answer is not an object of JSON, or deeper than anybody reads")
+        return _failed(row, reply.status, _error(reply))
+    line, body = row.line, read(reply)
     if row.request.url == EMBEDDINGS:
         _insist_on_numbers(body.get("data"))
     body["model"] = row.request.model
@@ -91,10 +91,30 @@ def finish(row: Row, reply: Reply) -> Finished:
     return Finished(row.position, ok=True, data=data, usage=result_line.usage(body))
 
 
-def give_up(batch: str, line: PlanLine, position: int, message: str) -> Finished:
+def give_up(batch: str, line: PlanLine, position: int, message: str, code: str = "server_error") -> Finished:
     """Make the finished row of a request that could not be answered."""
-    data = result_line.given_up(batch, line.line, line.custom_id, "server_error", message)
+    data = result_line.given_up(batch, line.line, line.custom_id, code, message)
     return Finished(position, ok=False, data=data)
+
+
+def refuse(row: Row, message: str, param: str | None = None, code: str = "invalid_request") -> Finished:
+    """Make the finished row of a request that we refuse as the engine would have."""
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    return _failed(row, HTTPStatus.BAD_REQUEST, error)
+
+
+def read(reply: Reply) -> dict[str, Any]:
+    """Read the engine's good answer; Garbage when it cannot be read."""
+    body = _object(reply.body)
+    if body is None:
+        raise Garbage("the engine's answer is not an object of JSON, or deeper than anybody reads")
+    return body
+
+
+def _failed(row: Row, status: int, error: dict[str, Any]) -> Finished:
+    line = row.line
+    data = result_line.failed(row.batch, line.line, line.custom_id, contract=row.rules, status=status, error=error)
+    return Finished(row.position, ok=False, data=data)
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from functions.tasks import job_ended, sweep
 from functions.tasks.messages import Message
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
+from gpu_job.structured import StructuredOutputs
 from gpu_job.worker import Worker
 from shared.adapters.memory import Memory
 from shared.core.errors import SlackwaterError
@@ -214,7 +215,7 @@ class World:
         return Worker(
             settings,
             self.model,
-            dispatcher=Dispatcher(engine, engine, row_seconds=settings.row_seconds),
+            dispatcher=Dispatcher(engine, engine, structured=StructuredOutputs(), row_seconds=settings.row_seconds),
             committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
             queue=self.shards,
             shards=self.shards,
