@@ -7,7 +7,7 @@ LIGHT := $(VENV)/.installed
 SOURCES := functions gpu_job infra shared local cli tests bench examples
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up test test-fast lint format types imports synth bench lock clean
+.PHONY: help setup engine demo up test test-fast lint format types imports synth bench lock clean
 
 help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -20,11 +20,14 @@ $(LIGHT): requirements-dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>$(VENV)/install.log || { cat $(VENV)/install.log; exit 1; }
 	@touch $@
 
-setup: $(LIGHT) ## Make the whole environment: ours, the engine's, and the chat model
-	@$(BIN)/python -m local.engine_env
-	@$(BIN)/python -m local.model_store
+setup: engine ## Make the whole environment: ours, the engine's, and the models
+	@$(BIN)/python -m local.model_store all-minilm-l6-v2
 
-demo: setup ## A real batch through the whole system, answered by a real model
+engine: $(LIGHT)
+	@$(BIN)/python -m local.engine_env
+	@$(BIN)/python -m local.model_store smollm2-135m
+
+demo: engine ## A real batch through the whole system, answered by a real model
 	@$(BIN)/python -m local.demo
 
 up: setup ## Run the whole system until Ctrl-C

@@ -46,7 +46,7 @@ def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
 
 @pytest.fixture(scope="session")
 def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack with the real model, as `slackwater up` starts it: the one vLLM server of all tests."""
+    """A stack with the real model, as `slackwater up` starts it: one vLLM server a model, for all tests."""
     state = tmp_path_factory.mktemp("vllm")
     for kept in ("models", "vllm"):  # the weights, and what vLLM finds out about them in twenty seconds
         folder = Options().folder / kept

@@ -116,17 +116,23 @@ def chat(custom_id: str, text: str, model: str = "echo", **fields: Any) -> dict[
     return {"custom_id": custom_id, "method": "POST", "url": "/v1/chat/completions", "body": body}
 
 
+def embedding(custom_id: str, text: str | list[str], model: str = "echo", **fields: Any) -> dict[str, Any]:
+    """Give a request line that wants vectors."""
+    body = {"model": model, "input": text, **fields}
+    return {"custom_id": custom_id, "method": "POST", "url": "/v1/embeddings", "body": body}
+
+
 def jsonl(lines: Sequence[dict[str, Any]]) -> bytes:
     """Write request lines as a file."""
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
 def submit(client: OpenAI, lines: Sequence[dict[str, Any]], window: str = "24h") -> Batch:
-    """Upload lines and create a batch of them."""
+    """Upload lines and create a batch of them, at the endpoint that the first one names."""
     batch_input = client.files.create(file=("requests.jsonl", jsonl(lines)), purpose="batch")
     return client.batches.create(
         input_file_id=batch_input.id,
-        endpoint="/v1/chat/completions",
+        endpoint=lines[0]["url"],
         completion_window="24h",
         extra_body={"completion_window": window},
     )

@@ -1,7 +1,11 @@
-"""The real thing: vLLM with a real model behind the whole system. All tests share one server."""
+"""The real thing: vLLM with a real model behind the whole system. All tests share two servers: one that writes, one that embeds."""
 
+import base64
 import io
+import math
+import operator
 import os
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -11,11 +15,12 @@ from rich.console import Console
 
 from local.demo import demonstrate
 from local.options import ROOT
-from tests.e2e.stack import LocalStack, assert_exactly_once, chat, submit, until
+from tests.e2e.stack import LocalStack, assert_exactly_once, chat, embedding, submit, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm]
 
 MODEL = "smollm2-135m"
+EMBEDDER = "all-minilm-l6-v2"
 
 
 def test_the_demonstration_answers_every_ticket(vllm_stack: LocalStack, tmp_path: Path) -> None:
@@ -73,6 +78,41 @@ def test_the_readme_s_commands_run(vllm_stack: LocalStack, tmp_path: Path) -> No
     )
     assert 0 == done.returncode, done.stderr
     assert "Paris" in "".join(path.read_text() for path in tmp_path.glob("*_output.jsonl"))
+
+
+def test_embeddings(vllm_stack: LocalStack) -> None:
+    """Vectors of length 1 in either encoding, near to each other where the texts are; tokens are counted, and a text that is too long fails its line alone."""
+    cat, feline, bill = "The cat sits on the mat.", "A cat is sitting on a rug.", "Please send me the invoice."
+    lines = [
+        embedding("several", [cat, feline, bill], EMBEDDER),
+        embedding("base64", cat, EMBEDDER, encoding_format="base64"),
+        embedding("too-long", "word " * 400, EMBEDDER),
+        embedding("one-too-long", [cat, "word " * 400], EMBEDDER),
+    ]
+    with vllm_stack.client() as client:
+        batch = until(client, submit(client, lines))
+        assert "completed" == batch.status
+        found = assert_exactly_once(client, batch, lines)
+    vectors = [item["embedding"] for item in found["several"]["response"]["body"]["data"]]
+    assert [384] * 3 == [len(vector) for vector in vectors]
+    assert all(1 == pytest.approx(math.hypot(*vector), abs=1e-4) for vector in vectors)
+    assert _likeness(vectors[0], vectors[1]) > 0.6
+    assert _likeness(vectors[0], vectors[2]) < 0.3
+    packed = base64.b64decode(found["base64"]["response"]["body"]["data"][0]["embedding"])
+    assert vectors[0] == pytest.approx(struct.unpack("<384f", packed), abs=1e-4)
+    for custom_id in ("too-long", "one-too-long"):
+        assert "context_length_exceeded" == found[custom_id]["response"]["body"]["error"]["code"]
+    told = sum(found[name]["response"]["body"]["usage"]["prompt_tokens"] for name in ("several", "base64"))
+    assert batch.usage is not None
+    assert (told, 0) == (batch.usage.input_tokens, batch.usage.output_tokens)
+    with vllm_stack.client(contract="gridline") as client:
+        batch = until(client, submit(client, lines))
+        found = assert_exactly_once(client, batch, lines)
+    assert (None, "context_length_exceeded") == (found["too-long"]["response"], found["too-long"]["error"]["code"])
+
+
+def _likeness(one: list[float], other: list[float]) -> float:
+    return sum(map(operator.mul, one, other))
 
 
 def _schema(schema: dict[str, object]) -> dict[str, object]:

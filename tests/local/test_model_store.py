@@ -2,12 +2,16 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from local.engine_env import NotInstalled
-from local.model_store import CONVERTER, PACKAGES, prepare
+from local.model_store import CHECKPOINTS, CONVERTER, PACKAGES, prepare
+from local.models import MODELS
+from shared.core.models import Model
 
 SOURCE = "smollm2-135m"
+EMBEDDING = "all-minilm-l6-v2"
 
 
 class Converter:
@@ -89,3 +93,59 @@ def test_a_missing_package_is_named(tmp_path: Path, environment: Path) -> None:
     with pytest.raises(NotInstalled, match=f"no {module}: run `make setup`"):
         prepared(tmp_path, environment, Converter())
     assert not (tmp_path / "models").exists()
+
+
+class Pip:
+    """A pip that brings one package, or fails, or is interrupted half way."""
+
+    def __init__(self, *, fails: bool = False, interrupted: bool = False) -> None:
+        self.fails = fails
+        self.interrupted = interrupted
+        self.ran: list[list[str]] = []
+
+    def run(self, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+        """Install what the requirements ask for into the target."""
+        self.ran.append(list(command))
+        assert CHECKPOINTS[EMBEDDING][0] == Path(command[command.index("--requirement") + 1]).read_text()
+        inside = Path(command[command.index("--target") + 1]) / CHECKPOINTS[EMBEDDING][1]
+        inside.mkdir(parents=True)
+        (inside / "config.json").write_text("{}")
+        if self.interrupted:
+            raise KeyboardInterrupt
+        (inside / "model.safetensors").write_bytes(b"weights")
+        return subprocess.CompletedProcess(command, int(self.fails), "", "ERROR: hashes do not match\n")
+
+
+def fetched(state: Path, pip: Pip) -> Path:
+    """Prepare the embedding model, where no engine is needed for that."""
+    return prepare(state, EMBEDDING, environment=state / "none", run=pip.run, say=lambda _: None)
+
+
+def test_the_embedding_model_is_its_package_s_checkpoint(tmp_path: Path) -> None:
+    """It is fetched by the hash of its package, with nothing that the package itself asks for, and only once."""
+    pip = Pip()
+    folder = fetched(tmp_path, pip)
+    assert tmp_path / "models" / EMBEDDING == folder
+    assert b"weights" == (folder / "model.safetensors").read_bytes()
+    assert [folder] == list((tmp_path / "models").iterdir())
+    (command,) = pip.ran
+    assert {"--no-deps", "--require-hashes"} <= set(command)
+    assert folder == fetched(tmp_path, pip)
+    assert [command] == pip.ran
+
+
+@pytest.mark.parametrize("broken", [Pip(interrupted=True), Pip(fails=True)], ids=["interrupted", "failed"])
+def test_a_fetch_that_did_not_end_well_leaves_no_model(tmp_path: Path, broken: Pip) -> None:
+    """The next run begins anew."""
+    with pytest.raises((KeyboardInterrupt, NotInstalled)):
+        fetched(tmp_path, broken)
+    assert not (tmp_path / "models" / EMBEDDING).exists()
+    folder = fetched(tmp_path, Pip())
+    assert ["config.json", "model.safetensors"] == sorted(path.name for path in folder.iterdir())
+    assert [folder] == list((tmp_path / "models").iterdir())
+
+
+def test_every_model_of_the_stack_that_vllm_serves_can_be_prepared() -> None:
+    """What models.json names as a source is a name that the store knows."""
+    models = msgspec.json.decode(MODELS.read_bytes(), type=list[Model])
+    assert {model.source for model in models if model.engine == "vllm"} == PACKAGES.keys() | CHECKPOINTS.keys()
