@@ -4,10 +4,12 @@ Exit codes: 0 done; 1 the server or the network refused, or a batch did not end 
 The result of a command is on stdout, all else on stderr.
 """
 
+import os
 import re
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, cast
 
@@ -19,7 +21,6 @@ from cli.errors import CliError
 from cli.follow import follow
 from cli.session import Session, World, session
 from cli.show import LIST_COLUMNS, details, list_row, summary
-from cli.stack import run_in_foreground
 from cli.submit import check_input, parse_metadata
 from cli.submit import submit as submit_file
 from cli.target import API_KEY_VARIABLE, BASE_URL_VARIABLE, DEFAULT_BASE_URL
@@ -67,7 +68,7 @@ def begin(ctx: typer.Context) -> None:
             sleep=time.sleep,
             clock=time.monotonic,
             new_key=lambda: f"slackwater-cli-{uuid.uuid4()}",
-            run_in_foreground=run_in_foreground,
+            become=become,
         )
 
 
@@ -302,7 +303,12 @@ def up(
         command += ["--time-scale", f"{time_scale:.15g}"]
     if state is not None:
         command += ["--state", str(state)]
-    raise typer.Exit(_world(ctx).run_in_foreground(command))
+    _world(ctx).become(command)
+
+
+def become(command: Sequence[str]) -> None:
+    """Run a program in the place of this one. There is no second process, so none can be left behind, whatever ends the command."""
+    os.execv(command[0], list(command))  # noqa: S606 - `up` builds it
 
 
 def _world(ctx: typer.Context) -> World:

@@ -25,8 +25,8 @@ class World:
     """Seconds of a clock that never goes back."""
     new_key: Callable[[], str]
     """Makes idempotency keys."""
-    run_in_foreground: Callable[[Sequence[str]], int]
-    """Runs a program to its end and returns its exit code."""
+    become: Callable[[Sequence[str]], None]
+    """Runs a program in the place of this one: its signals, its output and its exit code are the command's."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The worker's entry point: settings, clients, adapters, engine, worker; and the signals that stop it.
 
-It exits 0 when there was nothing left to do or it was told to stop, and 1 when its engine could not be kept alive.
+It exits 0 when there was nothing left to do or it was told to stop, 1 when its engine could not be kept alive, and 2 when it was given the wrong settings.
 """
 
 import asyncio
@@ -10,6 +10,8 @@ import random
 import signal
 import sys
 import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -39,12 +41,15 @@ from shared.settings import WorkerSettings
 ECHO_START_SECONDS = 30.0
 VLLM_START_SECONDS = 1800.0
 THREADS = 32
+"""How many calls of the stores are made at once."""
 
 _log = logging.getLogger("slackwater.worker")
 
 
 async def work(settings: WorkerSettings, model: Model) -> None:
     """Run one worker to its end."""
+    # Python's own number follows the processors: few calls to a store that hangs would keep all leases from being renewed.
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     clients = Clients(region=settings.region, endpoint_url=settings.endpoint_url, connections=THREADS)
     dynamo = Dynamo(clients.dynamodb, sleep=time.sleep, random=random.random)
     shards = DynamoShards(dynamo, settings.table_prefix)
@@ -117,13 +122,27 @@ def _stop_on_signals(worker: Worker) -> None:
         loop.add_signal_handler(number, stop)
 
 
+def _read(env: Mapping[str, str]) -> tuple[WorkerSettings, Model]:
+    settings = WorkerSettings.from_env(env)
+    registry = Registry.from_json(Path(settings.models_file).read_bytes())
+    try:
+        return settings, registry.revision(settings.revision)
+    except KeyError:
+        raise ValueError(
+            f"{settings.models_file} has no revision {settings.revision!r}: deploy the functions and the worker's image with the same models"
+        ) from None
+
+
 def main() -> None:
     """Run the worker that the environment describes."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     try:
-        settings = WorkerSettings.from_env(os.environ)
-        registry = Registry.from_json(Path(settings.models_file).read_bytes())
-        asyncio.run(work(settings, registry.revision(settings.revision)))
+        settings, model = _read(os.environ)
+    except (OSError, ValueError) as wrong:
+        sys.stderr.write(f"error: {wrong}\n")
+        sys.exit(2)
+    try:
+        asyncio.run(work(settings, model))
     except* EngineFailed as group:
         for error in group.exceptions:
             _log.error("%s", error)

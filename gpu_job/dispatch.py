@@ -77,7 +77,7 @@ class Dispatcher:
             if blameless >= STARTS:
                 raise failure or EngineFailed(f"the engine died {STARTS} times in a row with no request inside")
             if failure is not None:
-                _log.warning("%s; it is started again", failure)
+                _log.warning("the engine is started again: %s", failure)
                 await self._sleep(START_PAUSE)
 
     async def _life(self) -> EngineFailed | None:

@@ -7,13 +7,14 @@ Its laws:
 - A new start is a new `generation` at a new port. A request that failed while the generation stayed the same failed
   with a living engine; one whose generation is gone died with it.
 - The child dies with the worker (`gpu_job.leash`), and what it prints goes to a file, never through the worker: it may
-  hold prompts.
+  hold prompts. What it prints before it is ready cannot, as it has seen none: when it fails to start, that is told.
 
     EngineFailed    it exited, or did not answer, before it was ready
 """
 
 import asyncio
 import contextlib
+import os
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,10 +27,11 @@ import aiohttp
 _HEALTH_TIMEOUT = 5.0  # seconds; a server with a full queue answers late, a dead one never
 _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
+_QUOTED_BYTES = 4000
 
 
 class EngineFailed(Exception):  # noqa: N818 - it is named for what happened
-    """The engine could not be started; the message says where to read why, and quotes nothing of its output."""
+    """The engine could not be started; the message ends with what it printed since this start, before it saw any request."""
 
 
 class Engine(Protocol):
@@ -92,6 +94,7 @@ class EngineProcess:
         self._health_path = health_path
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
+        self._printed_before = 0  # bytes of the log that earlier starts have written
         self.base_url = ""
         self.generation = 0
 
@@ -143,6 +146,7 @@ class EngineProcess:
 
     async def _spawn(self, port: int) -> asyncio.subprocess.Process:
         with _appending(self._log_path) as log:
+            self._printed_before = log.tell()
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -165,16 +169,24 @@ class EngineProcess:
                     if ended.done():
                         raise EngineFailed(
                             f"the engine ended with code {ended.result()} before it answered {self._health_path}; "
-                            f"what it printed is in {self._log_path}"
+                            f"{self._printed()}"
                         )
                     pause = min(2 * pause, _LONGEST_PAUSE)
         except TimeoutError:
             raise EngineFailed(
-                f"the engine did not answer {self._health_path} within {self._start_timeout:g} s; what it printed is "
-                f"in {self._log_path}; a large model may need a longer start timeout"
+                f"the engine did not answer {self._health_path} within {self._start_timeout:g} s: a large model may need a "
+                f"longer start timeout; {self._printed()}"
             ) from None
         finally:
             ended.cancel()
+
+    def _printed(self) -> str:
+        """Give the end of what this start printed. Only before it was ready: afterwards it may hold prompts."""
+        with self._log_path.open("rb") as log:
+            length = log.seek(0, os.SEEK_END)
+            log.seek(max(self._printed_before, length - _QUOTED_BYTES))
+            said = log.read().decode(errors="replace").strip()
+        return f"it printed ({self._log_path}):\n{said}" if said else "it printed nothing"
 
 
 class RemoteEngine:

@@ -29,6 +29,13 @@ START_SECONDS = 60.0
 STOP_SECONDS = 40.0
 """What the backend may take to end its workers, which commit what is finished first."""
 
+EVERYWHERE = {
+    "AWS_ACCESS_KEY_ID": "local",
+    "AWS_SECRET_ACCESS_KEY": "local",
+    "PYTHONSAFEPATH": "1",  # modules that lie in the folder where the stack is started are not its own
+}
+"""What every process of the stack has in its environment, and hands on."""
+
 
 class StackFailed(Exception):  # noqa: N818 - it is named for what happened
     """A process of the stack did not start, or ended by itself."""
@@ -83,8 +90,8 @@ class Stack:
     def _start(self, name: str, module: str, args: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
         with (self._logs / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - our own modules
-                [sys.executable, "-P", "-m", "gpu_job.leash", sys.executable, "-P", "-m", module, *args],
-                env={**os.environ, "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", **env},
+                [sys.executable, "-m", "gpu_job.leash", sys.executable, "-m", module, *args],
+                env={**os.environ, **EVERYWHERE, **env},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if name == "backend" else log,
                 stderr=log,
@@ -145,7 +152,7 @@ def main() -> int:
         console.print(f"port {options.port} is in use: stop what listens there, or choose another with --port")
         return 1
     told = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last when its terminal is closed
         signal.signal(number, lambda *_: told.set())
     stack = Stack(options)
     try:

@@ -163,7 +163,7 @@ class Backend:
             row_seconds=options.row_seconds,
             chunk_seconds=options.chunk_seconds,
         )
-        return [sys.executable, "-P", "-m", "gpu_job"], {**os.environ, **environment, **settings.to_env()}
+        return [sys.executable, "-m", "gpu_job"], {**os.environ, **environment, **settings.to_env()}
 
     def _job_ended(self, job: JobEnded) -> None:
         if self._stopped.is_set():

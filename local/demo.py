@@ -59,7 +59,9 @@ def demonstrate(client: OpenAI, folder: Path, console: Console) -> bool:
 def _stack(port: int, console: Console) -> Iterator[None]:
     """Run the local stack for a while; nothing of it is left afterwards."""
     stack = subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-P", "-m", "local", "--port", str(port)],
+        # On a leash: were this process killed, the stack would not outlive it.
+        [sys.executable, "-P", "-m", "gpu_job.leash", sys.executable, "-P", "-m", "local", "--port", str(port)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env={**os.environ, "NO_COLOR": "1"},

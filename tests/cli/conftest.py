@@ -35,16 +35,14 @@ class FakeTime:
 
 
 class FakePrograms:
-    """Remembers what was started; every program ends with `exit_code`."""
+    """Remembers what was started."""
 
     def __init__(self) -> None:
         self.started: list[list[str]] = []
-        self.exit_code = 0
 
-    def run(self, command: Sequence[str]) -> int:
+    def become(self, command: Sequence[str]) -> None:
         """Run a program."""
         self.started.append(list(command))
-        return self.exit_code
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def world(server: FakeSlackwater, time: FakeTime, programs: FakePrograms) -> Wor
         sleep=time.sleep,
         clock=time.clock,
         new_key=lambda: f"key-{next(keys)}",
-        run_in_foreground=programs.run,
+        become=programs.become,
     )
 
 

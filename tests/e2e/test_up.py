@@ -18,9 +18,9 @@ pytestmark = pytest.mark.stack
 SLACKWATER = Path(sys.executable).with_name("slackwater")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left_after_up(tmp_path: Path, number: signal.Signals) -> None:
-    """After Ctrl-C or SIGTERM, with a batch running, no process is left and the port is free."""
+    """After Ctrl-C, SIGTERM or the end of the terminal, with a batch running, no process is left and the port is free."""
     port = free_port()
     process = subprocess.Popen(
         [SLACKWATER, "up", "--port", str(port), "--state", str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -53,6 +53,41 @@ def test_nothing_is_left_after_the_stack_is_killed(tmp_path: Path) -> None:
         while processes_of(tmp_path) and time.monotonic() < deadline:
             time.sleep(0.1)
         assert [] == processes_of(tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_left_after_the_demonstration_is_stopped(number: signal.Signals) -> None:
+    """However it ends, the stack that it has started ends with it."""
+    port = free_port()
+    script = (
+        "import sys, time; from rich.console import Console; from local.demo import _stack\n"
+        f"with _stack({port}, Console(file=sys.stderr)):\n    print('up', flush=True); time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as demonstration:
+        assert demonstration.stdout is not None
+        assert b"up\n" == demonstration.stdout.readline()
+        demonstration.send_signal(number)
+        demonstration.wait()
+    deadline = time.monotonic() + 30
+    while _serves(port) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _serves(port)
+
+
+def _serves(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_the_folder_in_which_it_is_started_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files there that are called like modules are not what it runs: neither the stack, nor its workers, nor their engines."""
+    strange = tmp_path / "strange"
+    strange.mkdir()
+    for name in ("gpu_job", "functions", "local", "shared", "signal", "contextlib", "argparse"):
+        (strange / f"{name}.py").write_text("raise SystemExit('not this one')")
+    monkeypatch.chdir(strange)
+    with running(tmp_path / "state") as stack, stack.client() as client:
+        assert "completed" == until(client, submit(client, [chat("line", "hello")])).status
 
 
 def test_a_port_in_use_is_told() -> None:

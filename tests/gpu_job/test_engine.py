@@ -61,15 +61,28 @@ async def test_a_restart_is_a_new_generation_and_ends_the_former(tmp_path: Path)
 
 
 async def test_an_exit_with_code_0_before_it_was_ready_is_a_failure(tmp_path: Path) -> None:
-    """An engine that ends before it answers failed, whatever its code."""
-    engine = command(sys.executable, "-c", "print('a secret prompt')", folder=tmp_path)
+    """An engine that ends before it answers failed, whatever its code; the error says what it said: its log goes with its host."""
+    engine = command(sys.executable, "-c", "print('no room for the model')", folder=tmp_path)
 
     with pytest.raises(EngineFailed, match="code 0 before it answered /health") as failed:
         await engine.start()
 
-    assert str(tmp_path / "logs" / "engine.log") in str(failed.value)
-    assert "secret" not in str(failed.value)
+    assert str(failed.value).endswith(f"it printed ({tmp_path / 'logs' / 'engine.log'}):\nno room for the model")
     assert engine.exited()
+
+
+async def test_what_was_printed_before_this_start_is_not_told(tmp_path: Path) -> None:
+    """A former life has seen prompts, and what it printed may hold them; of a long start the end is told."""
+    log = tmp_path / "logs" / "engine.log"
+    log.parent.mkdir()
+    log.write_text("a secret prompt\n" * 1000)
+    for script, said in (("", "it printed nothing"), ("print('x' * 10_000, 'why')", "x why")):
+        with pytest.raises(EngineFailed) as failed:
+            await command(sys.executable, "-c", script, folder=tmp_path).start()
+
+        assert str(failed.value).endswith(said)
+        assert "secret" not in str(failed.value)
+        assert len(str(failed.value)) < 5000
 
 
 async def test_what_the_engine_prints_goes_to_its_log_file(tmp_path: Path) -> None:
