@@ -14,5 +14,5 @@ def index(batch: Batch, blobs: Blobs) -> Iterator[Entry | LineError]:
     everything = scan.entries(blobs.stream(paths.scan(batch.org, batch.input_file_id)))
     if batch.lines_file_id is None:
         return everything
-    wanted = selection.lines(blobs.stream(paths.file(batch.org, batch.lines_file_id)))
+    wanted = selection.of(blobs.stream(paths.file(batch.org, batch.lines_file_id)))
     return selection.only(everything, wanted)
