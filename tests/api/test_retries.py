@@ -155,6 +155,21 @@ def test_one_key_makes_one_retry(world: World, contract: str) -> None:
 
 
 @every_mount
+def test_a_key_that_made_another_batch_of_the_same_input_is_a_conflict(world: World, contract: str) -> None:
+    """A create, or the retry of another batch, is another request, though it asks for the very same terms."""
+    run = running(world, contract, 3)
+    body = {"input_file_id": run.batch.input_file_id, "endpoint": run.batch.endpoint, "completion_window": "24h"}
+    headers = {"idempotency-key": "create"}
+    made = world.http(contract=contract).post("batches", json=body, headers=headers).json()["id"]
+    run.answer_all(bad=["row-0"]).end()
+    assert (409, "idempotency_key_reused", "Idempotency-Key") == error(ask(world, run, key="create"))
+    assert 200 == ask(world, run).status_code
+    Run(world, contract, made).begin().answer_all(bad=["row-1"]).end()
+
+    assert (409, "idempotency_key_reused", "Idempotency-Key") == error(ask(world, Run(world, contract, made)))
+
+
+@every_mount
 def test_a_refused_retry_does_not_use_its_key_up(world: World, contract: str) -> None:
     """It is the very retry that is made with it later."""
     run = running(world, contract, 3)
