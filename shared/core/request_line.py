@@ -213,7 +213,7 @@ def _body(custom_id: str, url: str, body: dict[str, Any]) -> RequestLine:
     if not _NOTED.isdisjoint(body):
         found |= _noted(body)
     logprobs = _logprobs(body) if "logprobs" in body or "top_logprobs" in body else 0
-    return RequestLine(custom_id, url, model, body, _cap(body), _integer(body, "n", 1), found, logprobs)
+    return RequestLine(custom_id, url, model, body, _cap(body), _answers(body, url), found, logprobs)
 
 
 def _noted(body: dict[str, Any]) -> Fact:
@@ -255,6 +255,15 @@ def _cap(body: dict[str, Any]) -> int:
         if name in body and body[name] is not None:
             return _integer(body, name, 0)
     return 0
+
+
+def _answers(body: dict[str, Any], url: str) -> int:
+    """Give how many answers are asked for: `n` for each prompt, of which a completion may have several."""
+    asked = _integer(body, "n", 1)
+    prompts = body["prompt"] if url == "/v1/completions" else None
+    if not isinstance(prompts, list):
+        return asked
+    return asked * max(1, sum(isinstance(prompt, str | list) for prompt in prompts))
 
 
 def _integer(body: dict[str, Any], name: str, default: int) -> int:

@@ -96,6 +96,8 @@ def _line(number: int, offset: int, raw: bytes, custom_id_chars: int) -> Good | 
     caps = [body.get(name) for name in ("max_completion_tokens", "max_tokens", "max_output_tokens")]
     cap = next((cap for cap in caps if cap is not None), 0)
     answers = 1 if body.get("n") is None else body["n"]
+    if value["url"] == "/v1/completions" and isinstance(body["prompt"], list):
+        answers *= max(1, sum(isinstance(prompt, str | list) for prompt in body["prompt"]))
     return Good(number, offset, len(raw), value["custom_id"], value["url"], body["model"], cap, answers)
 
 

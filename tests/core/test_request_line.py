@@ -250,6 +250,22 @@ def test_a_request_asks_for_one_answer_unless_it_says_how_many(fields: dict[str,
 
 
 @pytest.mark.parametrize(
+    ("prompt", "answers"),
+    [("one", 2), (["one"], 2), (["one", "two", "three"], 6), ([1, 2, 3], 2), ([[1, 2], [3]], 4), ([], 2)],
+)
+def test_each_prompt_of_a_completion_asks_for_answers(prompt: Any, answers: int) -> None:
+    """Texts, or lists of tokens; one list of tokens is one prompt."""
+    line = {
+        "custom_id": "a",
+        "method": "POST",
+        "url": "/v1/completions",
+        "body": {"model": "m", "prompt": prompt, "n": 2},
+    }
+
+    assert answers == taken(line).n
+
+
+@pytest.mark.parametrize(
     ("fields", "facts"),
     [
         ({}, Fact(0)),
