@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 
 from functions.api import errors
 from functions.api.auth import Gate
+from functions.api.document import TITLE, VERSION, document
 from functions.api.edge import Edge
 from functions.api.routes import batches, contents, files, health, models, results, uploads
 from shared.core.contract import Contract
@@ -20,9 +20,6 @@ from shared.services.files import Files
 from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.uploads import Uploads
-
-TITLE = "Slackwater"
-VERSION = "1"
 
 
 class Services(NamedTuple):
@@ -49,11 +46,14 @@ def build_app(
     """Build the application; `mounts` gives the contract of each path prefix, `inline_bytes` the largest content of an answer (None: any)."""
     # No documentation pages: they would load scripts from elsewhere. No redirects of slashes: a redirected upload is sent twice.
     app = FastAPI(title=TITLE, version=VERSION, openapi_url=None, redirect_slashes=False)
-    errors.install(app)
     app.add_middleware(Edge, clock=clock, new_id=new_id)
     health.add(app.router)
+    routes = list(app.router.routes)
     for prefix, contract in mounts.items():
-        app.include_router(_mount(prefix, contract, services, inline_bytes))
+        mount = _mount(prefix, contract, services, inline_bytes)
+        routes += mount.routes
+        app.include_router(mount)
+    errors.install(app, routes)
     return app
 
 
@@ -68,8 +68,9 @@ def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: in
     results.add(mount, contract, services.results, gate, inline_bytes)
     models.add(mount, contract, services.registry, gate)
 
-    @mount.get("/openapi.json", include_in_schema=False)
+    @mount.get("/openapi.json")
     def openapi() -> dict[str, Any]:
-        return get_openapi(title=TITLE, version=VERSION, routes=mount.routes)
+        """Describe this API."""
+        return document(mount.routes, contract)
 
     return mount

@@ -5,7 +5,7 @@
 All four keys are always there. What the framework would say in its own words is said in these as well.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute, Match
 
 from shared.core.errors import Limit, NotFound, Refused, Unavailable
 
@@ -111,9 +112,19 @@ async def _unavailable(_: Request, __: Unavailable) -> JSONResponse:
     return envelope("service_unavailable", "A part of the service did not answer. Try again in a moment.")
 
 
-async def _framework(_: Request, error: HTTPException) -> JSONResponse:
+async def _framework(request: Request, error: HTTPException) -> JSONResponse:
     code, message = _FRAMEWORK.get(HTTPStatus(error.status_code), ("invalid_request", str(error.detail)))
-    return envelope(code, message, headers=dict(error.headers or {}))
+    headers = {name.lower(): value for name, value in (error.headers or {}).items()}
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["allow"] = ", ".join(_methods(request))
+    return envelope(code, message, headers=headers)
+
+
+def _methods(request: Request) -> list[str]:
+    """Give all methods of a path; each route of the framework knows its own only. Of paths with and without a parameter, the one without is meant."""
+    here = [route for route in request.app.state.routes if route.matches(request.scope)[0] is not Match.NONE]
+    path = min((route.path for route in here), key=lambda path: path.count("{"))
+    return sorted({method for route in here if route.path == path for method in route.methods})
 
 
 async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -135,7 +146,8 @@ _HANDLERS: dict[type[Exception], Callable[..., Awaitable[JSONResponse]]] = {
 }
 
 
-def install(app: FastAPI) -> None:
-    """Let the app answer errors in the envelope."""
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Let the app, which has these routes, answer errors in the envelope."""
+    app.state.routes = routes
     for kind, handler in _HANDLERS.items():
         app.add_exception_handler(kind, handler)

@@ -67,10 +67,49 @@ def _execution(batch: Batch) -> dict[str, Any]:
     }
 
 
+def schemas(contract: Contract) -> dict[str, Any]:
+    """Give the fields that the contract wants as the OpenAPI document tells them."""
+    fields = {field: schema for name in contract.extras for field, schema in _SCHEMAS[name].items()}
+    return {"retry_of": _TEXT, **fields}
+
+
 _EXTRAS: dict[str, Callable[[Batch], dict[str, Any]]] = {
     "slackwater": _slackwater,
     "s3": _s3,
     "gridline": _gridline,
     "pricing": _pricing,
     "execution": _execution,
+}
+_TEXT = {"type": "string"}
+_WAITING = {
+    "type": ["object", "null"],
+    "required": ["reason", "since"],
+    "properties": {"reason": _TEXT, "since": {"type": ["integer", "null"]}},
+}
+_PRICES = {
+    "type": ["object", "null"],
+    "required": ["unit", "input", "cached_input", "output"],
+    "properties": {"unit": {"const": UNIT}, "input": _TEXT, "cached_input": _TEXT, "output": _TEXT},
+}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "slackwater": {"slackwater": _WAITING},
+    "s3": {"output_s3_prefix": _TEXT, "output_s3_status": {"enum": ["pending", "copied", "failed"]}},
+    "gridline": {
+        "gridline": {
+            "type": "object",
+            "required": ["reason"],
+            "properties": {"reason": {"type": ["string", "null"]}},
+        }
+    },
+    "pricing": {
+        "model_config_id": {"type": ["string", "null"]},
+        "billing": {"enum": ["gpu_time", "catalog"]},
+        "pricing": _PRICES,
+    },
+    "execution": {
+        "execution_preference": _TEXT,
+        "execution": _TEXT,
+        "fallback_from_provider": {"type": "boolean"},
+        "client_model": {"type": ["string", "null"]},
+    },
 }

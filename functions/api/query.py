@@ -1,8 +1,15 @@
 """Parameters of lists."""
 
+import re
 from typing import NamedTuple
 
+from pydantic import WithJsonSchema
+
 from shared.core.errors import Refused
+
+_INTEGER = re.compile("[+-]?[0-9]{1,18}")
+
+ORDER = WithJsonSchema({"type": "string", "enum": ["asc", "desc"], "default": "desc"})
 
 
 class Limit(NamedTuple):
@@ -11,14 +18,18 @@ class Limit(NamedTuple):
     most: int
     default: int
 
+    @property
+    def schema(self) -> WithJsonSchema:
+        """The parameter, as the OpenAPI document tells it."""
+        return WithJsonSchema({"type": "integer", "minimum": 1, "maximum": self.most, "default": self.default})
+
     def read(self, text: str | None) -> int:
         """Read the parameter `limit`. Refused `invalid_request`, `integer_below_min_value` or `integer_above_max_value`."""
         if text is None:
             return self.default
-        try:
-            value = int(text)
-        except ValueError:
-            raise Refused("invalid_request", "'limit' must be an integer.", param="limit") from None
+        if not _INTEGER.fullmatch(text):
+            raise Refused("invalid_request", "'limit' must be an integer.", param="limit")
+        value = int(text)
         if value < 1:
             raise Refused("integer_below_min_value", "'limit' must be at least 1.", param="limit")
         if value > self.most:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from shared.core.batch_request import whole
 from shared.core.errors import Refused
 from shared.services.upload_parts import LEAST_URL_PART, PARTS
 from shared.services.uploads import URLS, NewUpload
@@ -87,9 +88,10 @@ def _check_fields(body: Mapping[str, Any], required: tuple[str, ...], optional: 
 
 
 def _integer(value: object, name: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
+    found = whole(value)
+    if found is None:
         raise Refused("invalid_request", f"{name!r} must be an integer.", param=name)
-    return value
+    return found
 
 
 def _strings(value: object, name: str) -> list[str] | None:

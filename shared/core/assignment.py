@@ -30,13 +30,13 @@ FIXED = {
 """Fields that may have one value alone."""
 
 _RATE = (re.compile("[0-9]{1,18}"), "an integer in decimal digits, micro-USD per million tokens")
-_FORMS: dict[str, tuple[re.Pattern[str], str]] = {
-    "batchrouter_work_unit_id": (re.compile("(?s:.{1,512})"), "a string of 1 to 512 characters"),
+FORMS: dict[str, tuple[re.Pattern[str], str]] = {
+    "batchrouter_work_unit_id": (re.compile(r"[\s\S]{1,512}"), "a string of 1 to 512 characters"),
     WINDOW: (re.compile("[1-9][0-9]{0,3}h"), "a number of hours such as 6h"),
     **dict.fromkeys(RATES, _RATE),
 }
 
-FIELDS = frozenset({DEADLINE, *FIXED, *_FORMS})
+FIELDS = frozenset({DEADLINE, *FIXED, *FORMS})
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -53,7 +53,7 @@ def check(metadata: Mapping[str, Any]) -> None:
             if value != FIXED[name]:
                 raise _wrong(name, f"{FIXED[name]!r}: nothing else is supported")
         else:
-            pattern, wanted = _FORMS[name]
+            pattern, wanted = FORMS[name]
             if not isinstance(value, str) or pattern.fullmatch(value) is None:
                 raise _wrong(name, wanted)
 

@@ -14,7 +14,8 @@ from shared.core.contract import Contract, MetadataRule
 from shared.core.errors import Refused
 
 NEEDED = ("input_file_id", "endpoint", "completion_window")
-EXECUTIONS = ("auto", "platform", "provider")
+OFFERED = ("auto", "platform")
+EXECUTIONS = (*OFFERED, "provider")
 
 METADATA_PAIRS = 16
 METADATA_KEY_CHARS = 64
@@ -113,11 +114,18 @@ def _output_lifetime(value: object) -> int | None:
         raise Refused("invalid_request", f"{name!r} must be an object with 'anchor' and 'seconds'.", param=name)
     if value.get("anchor") != "created_at":
         raise Refused("invalid_request", f"'{name}.anchor' must be created_at.", param=f"{name}.anchor")
-    seconds = value.get("seconds")
-    if not isinstance(seconds, int) or isinstance(seconds, bool) or not least <= seconds <= most:
+    seconds = whole(value.get("seconds"))
+    if seconds is None or not least <= seconds <= most:
         message = f"'{name}.seconds' must be an integer from {least} to {most}."
         raise Refused("invalid_request", message, param=f"{name}.seconds")
     return seconds
+
+
+def whole(value: object) -> int | None:
+    """Read an integer of JSON, where 3600.0 is one as well; None for anything else."""
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def _metadata(value: object, rule: MetadataRule) -> dict[str, Any] | None:

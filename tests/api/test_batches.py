@@ -263,7 +263,15 @@ def test_an_unknown_cursor_is_refused(world: World, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limit", "code"), [("0", "integer_below_min_value"), ("101", "integer_above_max_value"), ("x", "invalid_request")]
+    ("limit", "code"),
+    [
+        ("0", "integer_below_min_value"),
+        ("101", "integer_above_max_value"),
+        ("x", "invalid_request"),
+        ("1_0", "invalid_request"),
+        ("\u0661", "invalid_request"),
+        ("9" * 5000, "invalid_request"),
+    ],
 )
 def test_a_limit_out_of_range_is_refused(world: World, limit: str, code: str) -> None:
     """1 to 100."""

@@ -37,6 +37,25 @@ def test_what_the_framework_refuses_has_the_envelope_too(
     assert ENVELOPE == set(answer.json()["error"])
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/files", "GET, POST"),
+        ("/v1/files/file-1", "DELETE, GET"),
+        ("/v1/files/file-1/content", "GET, HEAD"),
+        ("/v1/batches", "GET, POST"),
+        ("/v1/batches/batch_1", "GET"),
+        ("/v1/batches/validate", "POST"),
+        ("/v1/models", "GET"),
+        ("/healthz", "GET"),
+    ],
+)
+def test_a_method_that_is_not_there_is_told_which_are(world: World, path: str, methods: str) -> None:
+    """All of them, in `Allow`."""
+    answer = world.http().request("PATCH", f"http://testserver{path}")
+    assert (405, methods) == (answer.status_code, answer.headers["allow"])
+
+
 def test_a_parameter_that_the_framework_refuses_has_the_envelope(world: World) -> None:
     """Never its 422 shape."""
 

@@ -48,3 +48,6 @@ def test_the_api_describes_itself(world: World) -> None:
     assert {"get", "post"} == set(described["paths"]["/v1/files"])
     assert "multipart/form-data" in described["paths"]["/v1/files"]["post"]["requestBody"]["content"]
     assert {"get", "post"} == set(described["paths"]["/v1/batches"])
+    assert {"get", "head"} == set(described["paths"]["/v1/files/{file_id}/content"])
+    answers = [answer for path in described["paths"].values() for one in path.values() for answer in one["responses"]]
+    assert "422" not in answers

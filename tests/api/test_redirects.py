@@ -64,3 +64,10 @@ def test_a_redirect_is_for_those_who_may_read(narrow: World) -> None:
 
     assert 404 == narrow.http("sk-other").get(f"files/{file_id}/content", follow_redirects=False).status_code
     assert 401 == narrow.http(None).get(f"files/{file_id}/content", follow_redirects=False).status_code
+
+
+def test_the_document_tells_of_redirects_where_there_are_any(narrow: World) -> None:
+    """A server that streams sends none."""
+    for world, redirects in ((narrow, True), (World(), False)):
+        answers = world.http().get("openapi.json").json()["paths"]["/v1/files/{file_id}/content"]["get"]["responses"]
+        assert redirects == ("302" in answers)

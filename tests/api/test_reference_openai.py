@@ -26,7 +26,7 @@ def test_execution_callback_and_the_life_of_results_are_kept(world: World) -> No
         "openai",
         execution="platform",
         callback_url="https://hooks.example.com/",
-        output_expires_after={"anchor": "created_at", "seconds": 7200},
+        output_expires_after={"anchor": "created_at", "seconds": 7200.0},
     ).json()
     record = dialects.record(world, "openai", told["id"])
     assert ("platform", "https://hooks.example.com/", 7200) == (

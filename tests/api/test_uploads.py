@@ -178,6 +178,7 @@ def test_a_file_that_the_scan_refuses_is_refused_at_the_completion(world: World)
         ({"purpose": "fine-tune"}, 400, "purpose"),
         ({"bytes": 0}, 400, "bytes"),
         ({"bytes": True}, 400, "bytes"),
+        ({"bytes": 10.5}, 400, "bytes"),
         ({"bytes": "10"}, 400, "bytes"),
         ({"bytes": 5 * 10**9 + 1}, 413, "file"),
         ({"filename": "a.csv"}, 400, "file"),
@@ -196,6 +197,13 @@ def test_a_wrong_create_names_the_field(world: World, fields: dict[str, Any], st
     answer = world.http().post("uploads", json=body)
 
     assert (status, param) == (answer.status_code, answer.json()["error"]["param"])
+
+
+def test_a_whole_number_with_a_point_is_an_integer(world: World) -> None:
+    """JSON has one kind of numbers, and some clients write all of them so."""
+    body = {"filename": "a.jsonl", "purpose": "batch", "bytes": 10.0, "mime_type": "application/jsonl"}
+    answer = world.http().post("uploads", json={**body, "expires_after": {"anchor": "created_at", "seconds": 3600.0}})
+    assert (200, 10) == (answer.status_code, answer.json()["bytes"])
 
 
 def test_the_file_lives_as_long_as_the_upload_asked_for(world: World) -> None:

@@ -13,6 +13,7 @@ from shared.core.models import Registry
 from shared.core.window import Timing
 from shared.ports import BatchStore, FileStore
 from shared.services.uploads import PROMPT_BYTES
+from tests.api.told import Told
 from tests.services import world
 from tests.services.world import ACME, REAL_TIME, START, lines
 
@@ -68,7 +69,12 @@ class World(world.World):
 
     def build(self, inline_bytes: int | None = None) -> FastAPI:
         """Build the application over the services."""
+        self._redirects = inline_bytes is not None
         return build_app(self.services(), self._mounts, clock=self.clock, new_id=self.new_id, inline_bytes=inline_bytes)
+
+    def told(self) -> Told:
+        """Give the application, each answer of which is held against its document."""
+        return Told(self.app, self._mounts, redirects=self._redirects)
 
     def services(self) -> Services:
         """Give what the application stands on."""
@@ -86,11 +92,11 @@ class World(world.World):
     def http(self, secret: str | None = KEY, contract: str = "openai") -> TestClient:
         """Give a plain HTTP client of a contract's mount that sends this key."""
         headers = {} if secret is None else {"authorization": f"Bearer {secret}"}
-        return TestClient(self.app, base_url=base_url(contract), headers=headers)
+        return TestClient(self.told(), base_url=base_url(contract), headers=headers)
 
     def openai(self, secret: str = KEY, contract: str = "openai") -> OpenAI:
         """Give the official SDK with this key, at a contract's mount."""
-        return OpenAI(http_client=TestClient(self.app), base_url=base_url(contract), api_key=secret, max_retries=0)
+        return OpenAI(http_client=TestClient(self.told()), base_url=base_url(contract), api_key=secret, max_retries=0)
 
     def upload(self, content: bytes | None = None, secret: str = KEY) -> str:
         """Upload a file of two lines, or this one, and give its id."""

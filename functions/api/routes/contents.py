@@ -4,7 +4,7 @@ The store knows ranges as well, and clients repeat their headers to it, but for 
 """
 
 from collections.abc import Iterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Response
 from fastapi.responses import RedirectResponse, StreamingResponse
@@ -13,6 +13,7 @@ from functions.api import ranges
 from functions.api.auth import Gate
 from functions.api.errors import envelope
 from functions.api.ranges import ByteRange, Unsatisfiable
+from functions.api.refusals import ELSEWHERE, TEXT, Responses, refusals
 from shared.core import records
 from shared.core.contract import Contract
 from shared.core.errors import Refused
@@ -23,18 +24,26 @@ from shared.services.files import Files
 CONTENT_TYPE = "application/jsonl"
 URL_SECONDS = 900
 
+_WHOLE: dict[str, Any] = {
+    "description": "The content.",
+    "headers": {"etag": TEXT, "accept-ranges": TEXT, "content-length": TEXT},
+    "content": {CONTENT_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+}
+_PART = _WHOLE | {"description": "The range.", "headers": {**_WHOLE["headers"], "content-range": TEXT}}
+_REFUSALS = refusals("not_found", "file_not_ready")
+
 
 def add(routes: APIRouter, contract: Contract, files: Files, gate: Gate, inline_bytes: int | None) -> None:
     """Add the routes to those of a mount; `inline_bytes` is the largest body of an answer, None: any."""
     reader = Annotated[Caller, Depends(gate.reader)]
 
-    @routes.head("/files/{file_id}/content", include_in_schema=False)
+    @routes.head("/files/{file_id}/content", responses={200: _WHOLE, **_REFUSALS})
     def head_content(caller: reader, file_id: str) -> Response:
         """Say how large the content is."""
         info = _stat(files, files.get(caller.space(contract), file_id))
         return Response(headers=_headers(ranges.etag(info), info.size))
 
-    @routes.get("/files/{file_id}/content", response_class=StreamingResponse)
+    @routes.get("/files/{file_id}/content", response_class=StreamingResponse, responses=_answers(inline_bytes))
     def get_content(
         caller: reader,
         file_id: str,
@@ -56,6 +65,15 @@ def add(routes: APIRouter, contract: Contract, files: Files, gate: Gate, inline_
         if wanted:
             headers["content-range"] = f"bytes {part.start}-{part.end - 1}/{info.size}"
         return StreamingResponse(_read(files, file, part), 206 if wanted else 200, headers)
+
+
+def _answers(inline_bytes: int | None) -> Responses:
+    """Tell the answers to a download."""
+    outside = refusals("range_not_satisfiable")
+    for answer in outside.values():
+        answer["headers"]["content-range"] = TEXT
+    redirect: Responses = {} if inline_bytes is None else {302: ELSEWHERE}
+    return {200: _WHOLE, 206: _PART, **redirect, **_REFUSALS, **outside}
 
 
 def _stat(files: Files, file: records.File) -> BlobInfo:

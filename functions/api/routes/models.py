@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from functions.api.auth import Gate
+from functions.api.refusals import refusals
 from functions.api.wire import ModelList, ModelObject
 from shared.core.contract import Contract
 from shared.core.errors import NotFound
@@ -31,7 +32,7 @@ def add(routes: APIRouter, contract: Contract, registry: Registry, gate: Gate) -
         models = served(caller).values()
         return ModelList(data=[ModelObject.of(model, registry.base(model), contract) for model in models])
 
-    @routes.get("/models/{model_id:path}")
+    @routes.get("/models/{model_id:path}", responses=refusals("not_found"))
     def get_model(caller: reader, model_id: str) -> ModelObject:
         """Show one model."""
         model = served(caller).get(model_id)
