@@ -10,7 +10,7 @@ def test_models_are_listed_as_the_registry_has_them(world: World) -> None:
     """In the file's order, with what a batch needs to know."""
     models = world.openai().models.list().data
 
-    assert ["smollm2-135m", "echo"] == [model.id for model in models]
+    assert ["smollm2-135m", "all-minilm-l6-v2", "echo"] == [model.id for model in models]
     assert {
         "id": "echo",
         "object": "model",
