@@ -5,39 +5,21 @@ import json
 import os
 import subprocess
 import sys
-from base64 import b64decode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
+from urllib.parse import urlsplit
 
 import boto3
 import pytest
 from moto import mock_aws
-from msgspec.structs import replace
 
 from functions.api import handler
 from functions.api.edge import logger
-from shared.adapters.dynamodb.batches import DynamoBatches
-from shared.adapters.dynamodb.dynamo import Dynamo
-from shared.adapters.dynamodb.files import DynamoFiles
-from shared.adapters.dynamodb.keys import DynamoKeys
-from shared.adapters.dynamodb.tables import TABLES, creation
-from shared.core import paths, result_line
-from shared.core.records import ApiKey, Batch, Counts, File, Status
-from shared.core.request_line import Limits
-from shared.core.scan import Scanner
+from shared.core import paths
 from shared.settings import ApiSettings
+from tests.api.stage import ARN, BATCH, DONE, FILE, LARGE, REGION, ROOT, UPLOAD, deploy
 from tests.api.world import lines
-
-ROOT = Path(__file__).parents[2]
-REGION: Final = "eu-west-1"
-FILE = "file-01KAP9JW00000000000000000F"
-SPARE = "file-01KAP9JW00000000000000000G"
-BATCH = "batch_01KAP9JW00000000000000000B"
-DONE = "batch_01KAP9JW00000000000000000D"
-ARN = f"arn:aws:states:{REGION}:123456789012:stateMachine:lifecycle"
-PASS = '{"StartAt": "Done", "States": {"Done": {"Type": "Pass", "End": true}}}'
 
 ANSWERS: dict[str, tuple[int, str]] = {
     "health": (200, "ok"),
@@ -54,9 +36,24 @@ ANSWERS: dict[str, tuple[int, str]] = {
     "retry-batch": (200, f'"retry_of":"{DONE}"'),
     "batch-results": (200, '"has_more":false,"next":null,"status":"completed"}'),
     "list-models": (200, '"id":"echo"'),
+    "get-model": (200, '"id":"echo"'),
+    "create-upload": (200, '"status":"pending"'),
+    "get-upload": (200, UPLOAD),
+    "add-part": (200, '"object":"upload.part"'),
+    "sign-parts": (200, '"part_number":2'),
+    "complete-upload": (200, '"status":"processed"'),
+    "cancel-upload": (200, '"status":"cancelled"'),
+    "head-content": (200, ""),
+    "download-large": (302, ""),
+    "mount-health": (200, "ok"),
+    "openapi": (200, '"openapi":"3.1.0"'),
     "unknown-key": (401, "invalid_api_key"),
     "bad-json": (400, "invalid_request"),
 }
+
+
+ANSWER_BYTES = 6 << 20
+"""What a Lambda may take or give, as JSON."""
 
 
 class Context:
@@ -66,16 +63,27 @@ class Context:
     aws_request_id = "4f2c9d0e-0000-4000-8000-000000000000"
 
 
-def answer(name: str) -> tuple[int, dict[str, str], bytes]:
+def event(name: str) -> dict[str, Any]:
+    """Read an event."""
+    told: dict[str, Any] = json.loads((ROOT / "events" / f"api.{name}.json").read_bytes())
+    return told
+
+
+def run(told: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
     """Run an event; give status, headers and body."""
-    event = json.loads((ROOT / "events" / f"api.{name}.json").read_bytes())
-    result = handler.handler(event, Context())
+    result = handler.handler(told, Context())
     body = result.get("body", "")
+    assert len(json.dumps(result).encode()) < ANSWER_BYTES
     return (
         result["statusCode"],
         result["headers"],
         b64decode(body) if result["isBase64Encoded"] else body.encode(),
     )
+
+
+def answer(name: str) -> tuple[int, dict[str, str], bytes]:
+    """Run a recorded event."""
+    return run(event(name))
 
 
 @pytest.fixture
@@ -116,73 +124,6 @@ def deployed(monkeypatch: pytest.MonkeyPatch, loop: None, log: None) -> Iterator
     handler.application.cache_clear()
 
 
-def deploy(settings: ApiSettings) -> None:
-    """Make what the events expect."""
-    session = boto3.Session("testing", "testing", region_name=REGION)
-    s3, client = session.client("s3"), session.client("dynamodb")
-    s3.create_bucket(Bucket=settings.bucket, CreateBucketConfiguration={"LocationConstraint": REGION})
-    role = "arn:aws:iam::123456789012:role/lifecycle"
-    session.client("stepfunctions").create_state_machine(name="lifecycle", definition=PASS, roleArn=role)
-    for table in TABLES:
-        client.create_table(**creation(table, settings.table_prefix))
-    dynamo = Dynamo(client, sleep=lambda _: None, random=lambda: 0.0)
-    digest = sha256(b"sk-local").hexdigest()
-    DynamoKeys(dynamo, settings.table_prefix).put(ApiKey(org="org-local", hash=digest, scopes=("batch:write",)))
-    for file_id in (FILE, SPARE):
-        s3.put_object(Bucket=settings.bucket, Key=paths.file("org-local", file_id), Body=lines(2))
-        file = File(
-            id=file_id,
-            org="org-local",
-            contract="openai",
-            bytes=len(lines(2)),
-            filename="requests.jsonl",
-            purpose="batch",
-            created_at=1_700_000_000,
-            requests=2,
-        )
-        DynamoFiles(dynamo, settings.table_prefix).put(file)
-    scanner = Scanner(Limits())
-    index = b"".join([*scanner.feed(lines(2)), *scanner.finish()])
-    s3.put_object(Bucket=settings.bucket, Key=paths.scan("org-local", FILE), Body=index)
-    batches = DynamoBatches(dynamo, settings.table_prefix)
-    batch = Batch(
-        id=BATCH,
-        org="org-local",
-        contract="openai",
-        endpoint="/v1/chat/completions",
-        input_file_id=FILE,
-        completion_window="24h",
-        created_at=1_700_000_000,
-        expires_at=1_700_086_400,
-        status=Status.VALIDATING,
-    )
-    batches.create(batch, None)
-    done = replace(batch, id=DONE)
-    batches.create(done, None)
-    rows = {
-        "file-output": result_line.answered(DONE, 1, "0", {}),
-        "file-error": result_line.given_up(DONE, 2, "1", "server_error", "The engine died."),
-    }
-    files = [
-        File(
-            id=name,
-            org="org-local",
-            contract="openai",
-            bytes=len(row),
-            filename=f"{name}.jsonl",
-            purpose="batch_output",
-            created_at=1_700_000_000,
-        )
-        for name, row in rows.items()
-    ]
-    for name, row in rows.items():
-        s3.put_object(Bucket=settings.bucket, Key=paths.file("org-local", name), Body=row)
-    ended = {"status": Status.COMPLETED, "output_file_id": "file-output", "error_file_id": "file-error"}
-    batches.finish(
-        done.ref, lambda batch: replace(batch, counts=Counts(total=2, completed=1, failed=1), **ended), files
-    )
-
-
 @pytest.mark.usefixtures("deployed")
 @pytest.mark.parametrize("name", ANSWERS)
 def test_the_event_gets_its_answer(name: str) -> None:
@@ -198,6 +139,57 @@ def test_the_event_gets_its_answer(name: str) -> None:
 def test_every_event_has_its_test() -> None:
     """No sample without a test, no test without a sample."""
     assert set(ANSWERS) == {path.name.split(".")[1] for path in (ROOT / "events").glob("api.*.json")}
+
+
+@pytest.mark.usefixtures("deployed")
+def test_every_route_has_its_event() -> None:
+    """Each method of each path of a mount, and the health of the whole."""
+    routes: Any = handler.application().app.state.routes  # type: ignore[attr-defined]
+    asked = [event(name)["requestContext"]["http"] for name in ANSWERS]
+    without = [
+        f"{method} {route.path}"
+        for route in routes
+        for method in sorted(route.methods)
+        if not any(method == http["method"] and route.path_regex.match(http["path"]) for http in asked)
+    ]
+    assert [] == without
+
+
+@pytest.mark.usefixtures("deployed")
+def test_a_large_content_is_a_redirect_to_the_bucket() -> None:
+    """Signed, for a GET without our key."""
+    status, headers, body = answer("download-large")
+    target = urlsplit(headers["location"])
+    assert (302, b"") == (status, body)
+    assert target.hostname is not None
+    assert "slackwater-api" in target.hostname
+    assert target.path.endswith(LARGE)
+    assert "X-Amz-Signature" in target.query
+
+
+@pytest.mark.usefixtures("deployed")
+def test_the_largest_upload_of_a_lambda_is_taken() -> None:
+    """The event is as large as Lambda takes it: 4.4 MB of file, in base64."""
+    told = event("upload-file")
+    recorded = b64decode(told["body"])
+    begin, end = recorded.index(b"{"), recorded.rindex(b"}\n") + 2
+    content = lines(4_400_000 // len(lines(1)) - 1)
+    told["body"] = b64encode(recorded[:begin] + content + recorded[end:]).decode()
+    told["headers"]["content-length"] = str(len(content) + len(recorded) - (end - begin))
+    assert 5_500_000 < len(json.dumps(told)) < ANSWER_BYTES
+    status, _, body = run(told)
+    assert (200, len(content)) == (status, json.loads(body)["bytes"])
+
+
+@pytest.mark.usefixtures("deployed")
+@pytest.mark.parametrize(("extra", "status"), [(0, 200), (1, 302)])
+def test_the_largest_content_of_an_answer_fits_into_it(extra: int, status: int) -> None:
+    """Even one that JSON writes with two characters for each of its own; a byte more is a redirect."""
+    key = paths.file("org-local", LARGE)
+    content = b'"' * (handler.INLINE_BYTES + extra)
+    boto3.client("s3", region_name=REGION).put_object(Bucket="slackwater-api", Key=key, Body=content)
+    found, _, body = answer("download-large")
+    assert (status, b"" if extra else content) == (found, body)
 
 
 @pytest.mark.usefixtures("deployed")
