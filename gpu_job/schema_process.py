@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 from jsonschema import Draft202012Validator, FormatChecker
-from jsonschema.exceptions import SchemaError
+from jsonschema.exceptions import SchemaError, ValidationError
 from jsonschema.protocols import Validator
 from jsonschema.validators import extend, validator_for
 from jsonschema_specifications import REGISTRY
@@ -27,6 +27,8 @@ from referencing.exceptions import Unresolvable
 MEMORY_BYTES = 2 << 30
 FRAMES = 10_000
 """How deep Python may go: a level of an answer takes some ten frames."""
+
+PATH_CHARS = 120
 
 WITH_PATTERNS = ("pattern", "patternProperties", "additionalProperties", "unevaluatedProperties")
 
@@ -53,9 +55,9 @@ def verdict(task: Task) -> Verdict:
         validator = _validator(bytes(task.schema))
         for text in task.texts:
             for error in validator.iter_errors(msgspec.json.decode(text)):
-                return Verdict(flaw=f"`{error.json_path}` breaks the rule `{error.validator}`")
+                return Verdict(flaw=f"`{_place(error)}` breaks the rule `{error.validator}`")
     except SchemaError as error:
-        return Verdict(unusable=f"`{error.json_path}` of its schema breaks the rules of JSON Schema")
+        return Verdict(unusable=f"`{_place(error)}` of its schema breaks the rules of JSON Schema")
     except Unresolvable:
         return Verdict(unusable="its schema refers to what is not in it")
     except RecursionError:
@@ -63,6 +65,12 @@ def verdict(task: Task) -> Verdict:
     except Exception as error:  # noqa: BLE001 - whatever a stranger's schema does to the library, it is no reason to end
         return Verdict(unusable=f"its schema breaks the rules of JSON Schema ({type(error).__name__})")
     return Verdict()
+
+
+def _place(error: ValidationError | SchemaError) -> str:
+    """Give the path of what is wrong, in short: its names are the caller's, and as long as a line may be."""
+    path = error.json_path
+    return path if len(path) <= PATH_CHARS else path[: PATH_CHARS - 1] + "…"
 
 
 @lru_cache(maxsize=256)

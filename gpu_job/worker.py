@@ -6,6 +6,7 @@ former one's answers still come in. What stops a worker is the end of the work (
 
 import asyncio
 import logging
+import traceback
 from collections.abc import Awaitable, Callable
 
 from gpu_job.chunks import Committer
@@ -229,7 +230,17 @@ class Worker:
         )
 
     async def _answer(self, run: ShardRun, row: Row) -> None:
-        run.add(await self._dispatcher.answer(row))
+        try:
+            finished = await self._dispatcher.answer(row)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours that one line has found costs that line, and not all others here
+            frames = "".join(traceback.format_tb(error.__traceback__))
+            _log.error(
+                "line %d of %s: %s\n%s", row.line.line, run.shard.ref, type(error).__name__, frames
+            )  # its text may quote the row
+            finished = give_up(
+                row.batch, row.line, row.position, "The request met an error of the service; it was given up."
+            )
+        run.add(finished)
 
     async def _settle(self, run: ShardRun) -> None:
         try:

@@ -15,6 +15,7 @@ from infra.access import API
 from infra.findings import acknowledge
 from infra.function import MODELS_FILE, Shared, Size, function
 from infra.logs import log_group
+from infra.options import Options
 from shared.settings import ApiSettings
 
 SIZE = Size(seconds=30, memory=1769)
@@ -46,7 +47,7 @@ class Api(Construct):
 
     """
 
-    def __init__(self, scope: Construct, construct_id: str, shared: Shared, *, region: str) -> None:
+    def __init__(self, scope: Construct, construct_id: str, shared: Shared, *, region: str, options: Options) -> None:
         super().__init__(scope, construct_id)
         settings = ApiSettings(
             bucket=shared.storage.bucket.bucket_name,
@@ -55,7 +56,10 @@ class Api(Construct):
             region=region,
             state_machine_arn=shared.names.machine_arn,
             scan_function=shared.names.scan_function,
-            s3_prefixes=shared.names.s3_prefixes,
+            mounts=options.mounts,
+            s3_prefixes=options.s3_prefixes,
+            account_bytes=options.account_bytes,
+            account_batches=options.account_batches,
         )
         made = function(
             self,

@@ -22,7 +22,7 @@ class Names:
     def __init__(self, stack: Stack, prefix: str, s3_prefixes: str = "") -> None:
         self._stack = stack
         self.prefix = prefix
-        self.s3_prefixes = s3_prefixes
+        self._s3_prefixes = s3_prefixes
 
     @property
     def machine_arn(self) -> str:
@@ -32,7 +32,7 @@ class Names:
     @property
     def elsewhere_arns(self) -> tuple[str, ...]:
         """The patterns of the ARNs of the objects in other buckets that are open."""
-        listed = (prefix.removeprefix("s3://").rstrip("/") for prefix in self.s3_prefixes.split(",") if prefix)
+        listed = (prefix.removeprefix("s3://").rstrip("/") for prefix in self._s3_prefixes.split(",") if prefix)
         return tuple(f"arn:{self._stack.partition}:s3:::{place.replace('{org}', '*')}/*" for place in listed)
 
     @property

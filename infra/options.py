@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from shared.core.contracts import mounted
+
 PREFIX = "slackwater:"
 
 
@@ -17,6 +19,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         egress: How workers reach the internet (`infra.network`).
         on_demand: Whether On-Demand instances stand in when there is no Spot capacity.
         max_workers: The most workers of one model at a time.
+        mounts: Which contracts are offered, and where: `openai=/v1,gridline=/gridline/openai/v1`.
+        account_bytes: The most bytes that an organization may store under a contract that sets no limit; None: no limit.
+        account_batches: The most unfinished batches that an organization may have, under all contracts together.
         s3_prefixes: Where in S3 files may come from and results may go (`ApiSettings.s3_prefixes`); the other bucket's policy has to agree.
 
     """
@@ -26,7 +31,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     egress: Literal["public-address", "nat"] = "public-address"
     on_demand: bool = False
     max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
+    mounts: str = "openai=/v1"
+    account_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    account_batches: Annotated[int, msgspec.Meta(ge=1)] = 100
     s3_prefixes: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse mounts that cannot be: they would only be seen in a Lambda that does not start."""
+        mounted(self.mounts)
 
     @classmethod
     def from_context(cls, context: Mapping[str, object]) -> "Options":

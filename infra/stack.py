@@ -14,6 +14,7 @@ from infra.names import Names
 from infra.network import Network
 from infra.options import Options
 from infra.storage import Storage
+from shared.core.contracts import mounted
 
 
 class SlackwaterStack(Stack):
@@ -36,7 +37,7 @@ class SlackwaterStack(Stack):
         names = Names(self, options.name, options.s3_prefixes)
         storage = Storage(self, "Storage", prefix=options.name)
         shared = Shared(lambda_.Code.from_asset(str(code)), storage, names)
-        api = Api(self, "Api", shared, region=self.region)
+        api = Api(self, "Api", shared, region=self.region, options=options)
         Lifecycle(self, "Lifecycle", shared, region=self.region, max_workers=options.max_workers)
         Fleet(
             self,
@@ -48,6 +49,12 @@ class SlackwaterStack(Stack):
             most_workers=options.max_workers * models,
             on_demand=options.on_demand,
         )
-        CfnOutput(self, "ApiUrl", value=f"{api.url}/v1", description="The base_url of OpenAI's SDKs")
+        for prefix, contract in mounted(options.mounts).items():
+            CfnOutput(
+                self,
+                f"{contract.name.capitalize()}Url",
+                value=f"{api.url}{prefix}",
+                description="A base_url for OpenAI's SDKs",
+            )
         CfnOutput(self, "Bucket", value=storage.bucket.bucket_name)
         CfnOutput(self, "TablePrefix", value=options.name)

@@ -13,7 +13,7 @@ from constructs import Construct
 
 from infra.findings import acknowledge
 from shared.adapters.dynamodb.tables import PARTITION, SORT, TABLES, Index, Table
-from shared.core.contracts import CONTRACTS
+from shared.core.contract import DAY, LONGEST_LIFE
 
 ABANDONED_DAYS = 7
 """Days after which the parts of an upload that nobody completed are removed."""
@@ -67,7 +67,7 @@ def _bucket(scope: Construct, key: kms.Key) -> s3.Bucket:
             s3.LifecycleRule(
                 id="abandoned-uploads", abort_incomplete_multipart_upload_after=Duration.days(ABANDONED_DAYS)
             ),
-            s3.LifecycleRule(id="backstop", expiration=Duration.days(_longest_life_days() + BACKSTOP_DAYS)),
+            s3.LifecycleRule(id="backstop", expiration=Duration.days(LONGEST_LIFE // DAY + BACKSTOP_DAYS)),
         ],
         removal_policy=RemovalPolicy.RETAIN,
     )
@@ -77,14 +77,6 @@ def _bucket(scope: Construct, key: kms.Key) -> s3.Bucket:
     )
     acknowledge(bucket, "AwsSolutions-S1", reason)
     return bucket
-
-
-def _longest_life_days() -> int:
-    lives = (
-        max(contract.input_lifetime, contract.result_lifetime, contract.expires_after[1])
-        for contract in CONTRACTS.values()
-    )
-    return -(-max(lives) // 86400)
 
 
 def _table(scope: Construct, table: Table, prefix: str, key: kms.Key) -> dynamodb.Table:

@@ -49,7 +49,7 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
 
     Attributes:
         state_machine_arn: The lifecycle.
-        mounts: The contracts and their path prefixes, `name=/prefix`, separated by commas.
+        mounts: The contracts and their path prefixes (`shared.core.contracts.mounted`).
         time_scale: How many times faster windows and waits pass.
         scan_function: The Lambda that scans what was too large to be scanned at its upload (`functions.tasks.scan`).
         s3_prefixes: Where in S3 files may come from and results may go: `s3://bucket/path`, separated by commas; `{org}` stands for the organization.
@@ -65,11 +65,6 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
     s3_prefixes: str = ""
     account_bytes: int | None = None
     account_batches: int = 100
-
-    @property
-    def prefixes(self) -> dict[str, str]:
-        """The path prefix of each contract that is mounted."""
-        return dict(mount.split("=", 1) for mount in self.mounts.split(","))
 
 
 class TaskSettings(Settings, frozen=True, kw_only=True):

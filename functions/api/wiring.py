@@ -22,7 +22,7 @@ from shared.adapters.presigned import S3Presigner
 from shared.adapters.resolver import resolve
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
-from shared.core.contracts import CONTRACTS
+from shared.core.contracts import CONTRACTS, mounted
 from shared.core.models import Registry
 from shared.core.prefixes import Prefixes
 from shared.core.window import Timing
@@ -122,5 +122,4 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         ),
         registry=registry,
     )
-    mounts = {prefix: CONTRACTS[name] for name, prefix in settings.prefixes.items()}
-    return build_app(services, mounts, clock=now, new_id=new_id, inline_bytes=inline_bytes)
+    return build_app(services, mounted(settings.mounts), clock=now, new_id=new_id, inline_bytes=inline_bytes)

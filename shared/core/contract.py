@@ -16,6 +16,9 @@ MIB = 1 << 20
 HOUR = 3600
 DAY = 24 * HOUR
 
+LONGEST_LIFE = 365 * DAY
+"""Seconds from its creation to the end of a file, however often it is used: what is in the bucket goes by its age some days later."""
+
 
 class Judged(Enum):
     """When the lines of a file are judged: by the batch's validation, at its create, or at the upload already (and again at the create)."""

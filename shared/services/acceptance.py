@@ -8,7 +8,7 @@ import msgspec
 
 from shared.core import assignment
 from shared.core.batch_request import S3_PREFIX, BatchRequest
-from shared.core.contract import Contract, Judged, MetadataRule
+from shared.core.contract import LONGEST_LIFE, Contract, Judged, MetadataRule
 from shared.core.errors import Refused
 from shared.core.judge import Judge
 from shared.core.models import Model, Registry
@@ -80,7 +80,8 @@ class Acceptance:
         until = None
         if contract.used_lifetime is not None and file is not None:
             window = contract.windows[batch.completion_window] + contract.used_lifetime
-            until = max(file.expires_at or 0, batch.created_at + self._timing.seconds(window))
+            until = batch.created_at + self._timing.seconds(window)
+            until = max(file.expires_at or 0, min(until, file.created_at + self._timing.seconds(LONGEST_LIFE)))
         return Terms(self._account_batches, contract.open_batches, until)
 
 

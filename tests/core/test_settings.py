@@ -1,11 +1,13 @@
 """The settings: whoever writes an environment and whoever reads it mean the same."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
+from shared.core.contracts import CONTRACTS, mounted
 from shared.settings import PREFIX, ApiSettings, Settings, TaskSettings, WorkerSettings
 
 CLASSES: list[type[Settings]] = [Settings, ApiSettings, TaskSettings, WorkerSettings]
@@ -83,8 +85,30 @@ def test_switches_are_read_as_people_write_them(text: str, *, value: bool) -> No
     assert value is WorkerSettings.from_env(required(WorkerSettings) | {"SLACKWATER_ENGINE_CPU": text}).engine_cpu
 
 
-def test_the_mounts_tell_the_prefix_of_each_contract() -> None:
-    """Names and prefixes stand in one variable, separated by commas."""
-    settings = ApiSettings.from_env(required(ApiSettings) | {"SLACKWATER_MOUNTS": "openai=/v1,gridline=/g/openai/v1"})
+def test_the_mounts_tell_the_contract_at_each_prefix() -> None:
+    """Names and prefixes stand in one variable, separated by commas; the order stays."""
+    told = mounted("openai=/v1, gridline=/g/openai/v1")
 
-    assert {"openai": "/v1", "gridline": "/g/openai/v1"} == settings.prefixes
+    assert [("/v1", "openai"), ("/g/openai/v1", "gridline")] == [
+        (prefix, contract.name) for prefix, contract in told.items()
+    ]
+    assert {"/v1": CONTRACTS["openai"]} == mounted(ApiSettings.from_env(required(ApiSettings)).mounts)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "there is no contract ''"),
+        ("openai=/v1,opneai=/v2", "there is no contract 'opneai' to mount; there are boardwalk"),
+        ("openai", "openai cannot be mounted at ''"),
+        ("openai=v1", "cannot be mounted at 'v1': a prefix looks like /v1 or /openai/v1"),
+        ("openai=/v1/", "cannot be mounted at '/v1/'"),
+        ("openai=/", "cannot be mounted at '/'"),
+        ("openai=/v1,gridline=/v1", "'gridline=/v1' is mounted beside"),
+        ("openai=/v1,openai=/v2", "'openai=/v2' is mounted beside"),
+    ],
+)
+def test_mounts_that_cannot_be_are_told(text: str, said: str) -> None:
+    """By what is wrong with which."""
+    with pytest.raises(ValueError, match=re.escape(said)):
+        mounted(text)

@@ -212,3 +212,15 @@ async def test_the_process_ends_with_the_checker() -> None:
         assert process is not None
         await made.close()
         assert process.returncode is not None
+
+
+@pytest.mark.parametrize("letter", ["x", "\u00e9", "\U0001f30a", "\n"])
+async def test_a_flaw_in_a_place_with_an_endless_name_is_told_in_short(checker: StructuredOutputs, letter: str) -> None:
+    """The names of fields are the schema's, as long as a line may be; neither the row nor the way to it grows with them."""
+    name = letter * 200_000
+    flaw = await checker.flaw(CHAT, Format({"additionalProperties": {"type": "string"}}), chat(json.dumps({name: 1})))
+    assert flaw is not None
+    assert (INVALID, True) == (flaw.code, len(flaw.message) < 300)
+    flaw = await checker.flaw(CHAT, Format({"properties": {name: {"type": "nothing"}}}), chat("{}"))
+    assert flaw is not None
+    assert ("invalid_request", True) == (flaw.code, len(flaw.message) < 300)

@@ -58,6 +58,15 @@ def template(synthesis: Synthesis) -> Template:
 def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
     """Give the template of a stack for which everything was chosen otherwise."""
     folder = tmp_path_factory.mktemp("cdk-chosen") / "out"
-    synthesis = synthesize(folder, name="staging", egress="nat", on_demand="true", max_workers="3")
+    synthesis = synthesize(
+        folder,
+        name="staging",
+        egress="nat",
+        on_demand="true",
+        max_workers="3",
+        mounts="gridline=/g/openai/v1,openai=/v1",
+        account_bytes="1000",
+        account_batches="7",
+    )
     assert 0 == synthesis.code, synthesis.said
     return synthesis.template("staging")

@@ -22,7 +22,9 @@ class Template:
 
     def __init__(self, path: Path) -> None:
         self.text = path.read_text()
-        self.resources: dict[str, dict[str, Any]] = json.loads(self.text)["Resources"]
+        template = json.loads(self.text)
+        self.resources: dict[str, dict[str, Any]] = template["Resources"]
+        self.outputs: dict[str, dict[str, Any]] = template["Outputs"]
 
     def of_type(self, kind: str) -> dict[str, dict[str, Any]]:
         """Give the resolved properties of all resources of a type, by logical id."""

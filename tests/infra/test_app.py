@@ -95,6 +95,12 @@ def test_a_choice_that_does_not_exist_is_refused() -> None:
         Options.from_context({"slackwater:egres": "nat"})
 
 
+def test_mounts_that_cannot_be_are_refused() -> None:
+    """Before anything is deployed; the message says what there is."""
+    with pytest.raises(ValueError, match="there is no contract 'opneai' to mount; there are boardwalk"):
+        Options.from_context({"slackwater:mounts": "opneai=/v1"})
+
+
 def test_choices_of_others_are_none_of_ours() -> None:
     """CDK's own flags stand in the same context."""
     assert Options() == Options.from_context({"@aws-cdk/aws-iam:minimizePolicies": True})

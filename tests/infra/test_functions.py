@@ -30,6 +30,19 @@ def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
     assert expected == ApiSettings.from_env(environment)
 
 
+def test_what_was_chosen_for_the_api_reaches_it(chosen: Template) -> None:
+    """Its contracts and where they are, and the limits of accounts; and their addresses are told."""
+    settings = ApiSettings.from_env(chosen.function("functions.api.handler")["Environment"]["Variables"])
+    assert ("gridline=/g/openai/v1,openai=/v1", 1000, 7) == (
+        settings.mounts,
+        settings.account_bytes,
+        settings.account_batches,
+    )
+    told = {name: json.dumps(output["Value"]) for name, output in chosen.outputs.items() if name.endswith("Url")}
+    assert {"GridlineUrl", "OpenaiUrl"} == set(told)
+    assert ("/g/openai/v1" in told["GridlineUrl"], "/v1" in told["OpenaiUrl"]) == (True, True)
+
+
 @pytest.mark.parametrize("task", TASKS)
 def test_a_task_reads_back_what_the_stack_wrote(template: Template, task: str) -> None:
     """Its environment is its settings."""

@@ -4,8 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from shared.core import paths
+from shared.core.contract import LONGEST_LIFE
+from shared.core.contracts import CONTRACTS
 from shared.core.errors import NotFound
-from shared.core.records import Stored, UploadStatus
+from shared.core.ids import Space
+from shared.core.records import Status, Stored, UploadStatus
 from shared.services.uploads import NewUpload
 from tests.services.test_scans import CONTENT, uploaded
 from tests.services.world import ACME, OPENAI, START, World, lines
@@ -48,6 +51,25 @@ def test_a_file_that_a_live_batch_needs_stays() -> None:
     assert 0 == world.expiries.sweep()
 
     assert lines(2) == world.memory.blobs.get(paths.file("acme", file.id))
+
+
+def test_a_file_that_is_used_again_and_again_lives_for_a_year_and_no_longer() -> None:
+    """Each use prolongs its life; the bucket's own rule, which goes by the age of an object, must never be the one that ends it."""
+    world, space, gridline = World(), Space("acme", "gridline"), CONTRACTS["gridline"]
+    intake = world.files.begin(space, gridline, "requests.jsonl")
+    intake.write(lines(2))
+    file = intake.finish(purpose="batch")
+    lives = []
+    for day in range(0, LONGEST_LIFE // DAY, 7):
+        world.time = START + day * DAY
+        made = world.batches.create(space, gridline, world.request(file.id))
+        world.memory.batches.finish(made.ref, lambda batch: replace(batch, status=Status.CANCELLED), ())
+        assert 0 == world.expiries.sweep()
+        lives.append((world.memory.files.get(space, file.id).expires_at or 0) - START)
+    assert [8 * DAY, 15 * DAY, 22 * DAY] == lives[:3]
+    assert [LONGEST_LIFE, LONGEST_LIFE] == lives[-2:]
+    world.time = START + LONGEST_LIFE + 1
+    assert 1 == world.expiries.sweep()
 
 
 def test_an_expired_upload_loses_its_parts_at_once_and_its_record_a_day_later() -> None:

@@ -108,6 +108,20 @@ async def test_a_row_whose_answer_is_garbage_gets_an_error_row(wide: World, act:
     assert 3 == wide.hands[0].engine.seen.count("poison")
 
 
+async def test_a_row_that_finds_a_mistake_of_ours_gets_an_error_row_and_its_text_is_in_no_log(
+    wide: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its neighbours do not pay for it, nor does the engine that took minutes to start."""
+
+    async def mistaken(_engine: ScriptedEngine, prompt: str) -> Any:
+        raise LookupError(f"it was {prompt}")
+
+    row = await answered_but_one(wide, mistaken)
+    assert (None, "server_error") == (row["response"], row["error"]["code"])
+    assert "LookupError" in caplog.text
+    assert "poison" not in caplog.text
+
+
 async def test_a_row_that_is_always_answered_503_gets_that_as_its_row(wide: World) -> None:
     """The engine's last word is the row's."""
     row = await answered_but_one(wide, overloaded)
