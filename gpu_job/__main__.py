@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 from gpu_job import vllm_engine
@@ -32,7 +31,6 @@ from shared.adapters.dynamodb.workers import DynamoWorkers
 from shared.adapters.ids import new_id, now
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
-from shared.core.errors import Unavailable
 from shared.core.models import Model, Registry
 from shared.services.roster import Roster
 from shared.services.wake import Wake
@@ -78,12 +76,8 @@ async def work(settings: WorkerSettings, model: Model) -> None:
             clock=now,
         )
         _stop_on_signals(worker)
-        await asyncio.to_thread(roster.enter, settings.revision, settings.worker, settings.job)
         try:
             await worker.run()
-            # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
-            with suppress(Unavailable):
-                await asyncio.to_thread(roster.leave, settings.revision, settings.worker)
         finally:
             await engine.stop()
             await structured.close()

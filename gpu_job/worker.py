@@ -76,13 +76,17 @@ class Worker:
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
-        """Work until idle or stopped. EngineFailed (in an exception group) when the engine cannot be kept alive."""
+        """Work until idle or stopped, in the roster meanwhile. EngineFailed (in an exception group) when the engine cannot be kept alive."""
+        me = self._settings
+        await self._tell(self._roster.enter, me.revision, me.worker, me.job)
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(self._dispatcher.keep_alive())
             if await self._before_stop(self._dispatcher.ready()):
-                await self._say_serving()
+                await self._tell(self._roster.serving, me.revision)
                 await self._serve(group)
             keeper.cancel()
+        # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
+        await self._tell(self._roster.leave, me.revision, me.worker)
 
     async def stop(self) -> None:
         """Take no more shards, commit what is finished, give the leases back; `run` returns then."""
@@ -99,10 +103,11 @@ class Worker:
                 task.cancel()
         return not self._stopping.is_set()
 
-    async def _say_serving(self) -> None:
+    async def _tell(self, what: Callable[..., None], *names: str) -> None:
+        """Tell the roster. No worker ends of its being away: who asked for this one, the next one, or the end of its job says the same."""
         try:
-            await asyncio.to_thread(self._roster.serving, self._settings.revision)
-        except NOT_NOW as error:  # it only counts failures; the next worker says it too
+            await asyncio.to_thread(what, *names)
+        except NOT_NOW as error:
             _log.warning("the roster does not answer: %s", error)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:

@@ -26,8 +26,8 @@ class Roster:
         return self._workers.get(revision)
 
     def enter(self, revision: str, worker: str, job: str) -> None:
-        """Note which job a worker is: who asked for it does, and so does the worker when it starts. Idempotent."""
-        self._change(revision, worker, lambda entry: msgspec.structs.replace(entry, job=job))
+        """Note which job a worker is: who asked for it does, and so does the worker when it starts, be it once more on another host. Idempotent."""
+        self._change(revision, worker, lambda entry: msgspec.structs.replace(entry, job=job, closing=False))
 
     def close(self, revision: str, worker: str) -> None:
         """Mark a worker as taking no more shards, so that whoever counts asks for another. It then looks at its queue once more."""

@@ -122,6 +122,17 @@ def test_a_worker_that_is_closing_does_not_count() -> None:
     assert 2 == len(port.asked_for)
 
 
+def test_a_worker_that_was_lost_while_closing_and_starts_again_counts() -> None:
+    """AWS Batch runs its job once more on another host; it is the same worker, and takes shards."""
+    port = Port()
+    port.put(0)
+    port.service.ensure(REVISION)
+    port.roster.close(REVISION, "worker_1")
+    port.roster.enter(REVISION, "worker_1", "job-1")
+    port.service.ensure(REVISION)
+    assert ["worker_1"] == port.asked_for
+
+
 def test_a_worker_whose_job_has_ended_is_replaced() -> None:
     """Even when nobody told of its end, and whoever holds its lease."""
     port = Port()

@@ -454,6 +454,20 @@ async def test_a_run_whose_commit_is_refused_ends_and_the_worker_goes_on(lone: W
     assert Counts(total=5, completed=5) == batch.counts
 
 
+async def test_a_worker_that_finds_the_roster_away_works_all_the_same(lone: World) -> None:
+    """When it comes, and when it goes: others say the same of it."""
+    world = lone
+    world.weather.script("workers.update", ok, ok, fail)  # it is asked for, its job is noted, and then it enters itself
+    ref = world.create(["a", "b", "c"])
+    await world.until_ended(ref)
+    await assert_exactly_once(world, ref)
+    world.weather.rule = lambda name: fail if name == "workers.update" else ok
+    await asyncio.sleep(2 * IDLE)
+    world.weather.rule = fair
+    await asyncio.sleep(2 * IDLE)
+    assert (1, []) == (len(world.hands), world.jobs.errors)
+
+
 async def test_batches_of_two_organizations_share_one_start_of_the_engine(lone: World) -> None:
     """Each gets its own answers, in its own files."""
     world = lone

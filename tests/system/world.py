@@ -197,19 +197,17 @@ class World:
         """Be a worker, as `gpu_job.__main__` is."""
         WHO.set(name)
         engine = ScriptedEngine(self.script)
-        worker = self.worker(name, engine)
+        worker = self.worker(revision, name, job, engine)
         self.hands.append(Hand(job, name, worker, engine))
-        await asyncio.to_thread(self.roster.enter, revision, name, job)
         try:
             await worker.run()
-            await asyncio.to_thread(self.roster.leave, revision, name)
         finally:
             await engine.stop()
 
-    def worker(self, name: str, engine: ScriptedEngine) -> Worker:
-        """Make a worker of this name around an engine."""
+    def worker(self, revision: str, name: str, job: str, engine: ScriptedEngine) -> Worker:
+        """Make a worker of this name, the job's, around an engine."""
         settings = WorkerSettings(
-            bucket="", table_prefix="", models_file="", region="", revision=REVISION, worker=name, job="",
+            bucket="", table_prefix="", models_file="", region="", revision=revision, worker=name, job=job,
             state_machine_arn="", state_dir="", row_seconds=self._row_seconds, idle_seconds=IDLE,
         )  # fmt: skip
         return Worker(
