@@ -280,25 +280,21 @@ async def test_a_store_or_service_that_is_away_for_half_an_hour_fails_no_batch(
     world: World, port: str, after: float
 ) -> None:
     """It has a day: what cannot be done now is done later."""
-    world.script |= dict.fromkeys(prompts(40), slowly)
-    ref = world.create(prompts(40))
-    await asyncio.sleep(after)
-    world.weather.rule = lambda name: fail if name.startswith(f"{port}.") else ok
-    await asyncio.sleep(1800)
-    world.weather.rule = fair
-    world.sweep()
-    await world.until_ended(ref)
-    batch = await assert_exactly_once(world, ref)
-    assert (Status.COMPLETED, Counts(total=40, completed=40)) == (batch.status, batch.counts)
-    assert "Fail" not in world.executions.visited
+    await assert_half_an_hour_is_waited_out(world, port, fail, after)
 
 
 @pytest.mark.parametrize("port", ["batches", "blobs", "fleet", "workflow"])
 async def test_a_store_or_service_that_throttles_for_half_an_hour_fails_no_batch(world: World, port: str) -> None:
     """To be turned away is to be told to come again, as often as it takes."""
+    await assert_half_an_hour_is_waited_out(world, port, throttle, after=0)
+
+
+async def assert_half_an_hour_is_waited_out(world: World, port: str, fault: Fault, after: float) -> None:
+    """Let all calls of a port meet the fault, from some seconds after the create on, and assert that the batch completes all the same."""
     world.script |= dict.fromkeys(prompts(40), slowly)
     ref = world.create(prompts(40))
-    world.weather.rule = lambda name: throttle if name.startswith(f"{port}.") else ok
+    await asyncio.sleep(after)
+    world.weather.rule = lambda name: fault if name.startswith(f"{port}.") else ok
     await asyncio.sleep(1800)
     world.weather.rule = fair
     world.sweep()
