@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute, Match
 
-from shared.core.errors import Limit, NotFound, Refused, Unavailable
+from shared.core.errors import Conflict, Limit, NotFound, Refused, Unavailable
 
 STATUS: dict[str, HTTPStatus] = {
     "invalid_request": HTTPStatus.BAD_REQUEST,
@@ -112,6 +112,10 @@ async def _unavailable(_: Request, __: Unavailable) -> JSONResponse:
     return envelope("service_unavailable", "A part of the service did not answer. Try again in a moment.")
 
 
+async def _in_the_way(_: Request, __: Conflict) -> JSONResponse:
+    return envelope("service_unavailable", "Too many requests change the same object at once. Try again in a moment.")
+
+
 async def _framework(request: Request, error: HTTPException) -> JSONResponse:
     code, message = _FRAMEWORK.get(HTTPStatus(error.status_code), ("invalid_request", str(error.detail)))
     headers = {name.lower(): value for name, value in (error.headers or {}).items()}
@@ -140,6 +144,7 @@ _HANDLERS: dict[type[Exception], Callable[..., Awaitable[JSONResponse]]] = {
     Refused: _refused,
     NotFound: _not_found,
     Unavailable: _unavailable,
+    Conflict: _in_the_way,
     HTTPException: _framework,
     RequestValidationError: _invalid,
     ClientDisconnect: _gone,

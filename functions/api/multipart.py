@@ -15,6 +15,7 @@ from python_multipart.multipart import parse_options_header
 
 from shared.core.errors import Refused
 
+_CHARSETS = frozenset({"utf-8", "iso-8859-1", "us-ascii"})
 _WHATWG_ESCAPES = {"%22": '"', "%0D": "\r", "%0A": "\n"}
 
 
@@ -131,6 +132,9 @@ def _part(disposition: bytes) -> PartBegan:
 
 def _text(value: str | tuple[str | None, str | None, str]) -> str:
     if isinstance(value, tuple):
+        # Python would take any codec for a charset; some of them decode no text, others give what cannot be encoded again.
+        if (value[0] or "us-ascii").lower() not in _CHARSETS:
+            raise _malformed("a name in it has another charset than UTF-8")
         return collapse_rfc2231_value(value, errors="replace")
     return re.sub("%22|%0D|%0A", lambda found: _WHATWG_ESCAPES[found[0]], value)
 

@@ -21,6 +21,7 @@ METADATA_PAIRS = 16
 METADATA_KEY_CHARS = 64
 METADATA_VALUE_CHARS = 512
 METADATA_BYTES = 16 << 10
+METADATA_LEVELS = 100
 LARGEST_INTEGER = (1 << 63) - 1
 
 OUTPUT_SECONDS = (3600, 30 * 86400)
@@ -150,20 +151,19 @@ def _pairs(value: Mapping[str, Any]) -> None:
 
 
 def _any(value: Mapping[str, Any]) -> None:
+    stack: list[tuple[object, int]] = [(value, 1)]
+    while stack:
+        node, level = stack.pop()
+        if isinstance(node, int) and abs(node) > LARGEST_INTEGER:
+            raise Refused("invalid_request", "'metadata' has an integer of more than 64 bits.", param="metadata")
+        if not isinstance(node, dict | list):
+            continue
+        if level > METADATA_LEVELS:  # what encodes the answers gives up at some depth
+            message = f"'metadata' is nested deeper than {METADATA_LEVELS} levels."
+            raise Refused("invalid_request", message, param="metadata")
+        stack.extend((child, level + 1) for child in (node.values() if isinstance(node, dict) else node))
     if len(msgspec.json.encode(value)) > METADATA_BYTES:
         raise Refused("invalid_request", f"'metadata' is larger than {METADATA_BYTES} bytes.", param="metadata")
-    if _has_huge_integer(value):
-        raise Refused("invalid_request", "'metadata' has an integer of more than 64 bits.", param="metadata")
-
-
-def _has_huge_integer(value: object) -> bool:
-    stack = [value]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, int) and abs(node) > LARGEST_INTEGER:
-            return True
-        stack.extend(node.values() if isinstance(node, dict) else node if isinstance(node, list) else ())
-    return False
 
 
 _RULES: dict[MetadataRule, Callable[[Mapping[str, Any]], None]] = {

@@ -22,6 +22,8 @@ from shared.services.page import Page
 from shared.services.remains import discard_file
 
 UNNAMED = "upload.jsonl"
+NAME_CHARS = 255
+"""As long as file systems let a name be; what is longer would also fill the record, and the answers that list it."""
 
 
 class Files:
@@ -175,8 +177,11 @@ class Files:
 
 
 def checked_name(filename: str | None, contract: Contract) -> str:
-    """Give the name of an uploaded file. Refused `invalid_file_format` when it does not end as the contract wants."""
+    """Give the name of an uploaded file. Refused `invalid_file_format` when it is too long, or does not end as the contract wants."""
     name = filename or UNNAMED
+    if len(name) > NAME_CHARS:
+        message = f"The name of the file is longer than {NAME_CHARS} characters. Give it a shorter one."
+        raise Refused("invalid_file_format", message, param="file")
     if not name.endswith(contract.file_suffix):
         message = f"The name of the file must end with {contract.file_suffix}: one request per line, as JSON."
         raise Refused("invalid_file_format", message, param="file")

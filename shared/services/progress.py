@@ -9,6 +9,7 @@ from itertools import islice
 import msgspec
 
 from shared.core import lifecycle, paths, rows
+from shared.core.errors import NotFound
 from shared.core.ids import BatchRef
 from shared.core.records import Batch, BatchError, Counts, Usage
 from shared.ports import Blobs, Clock, Shards
@@ -41,11 +42,14 @@ class Progress:
         )
 
     def errors(self, batch: Batch) -> Batch:
-        """Give the batch with its first `ERRORS` line errors."""
+        """Give the batch with its first `ERRORS` line errors; once their object has been swept, with those in the record."""
         if batch.errors_total <= len(batch.errors):
             return batch
         found = islice(rows.split(self._blobs.stream(paths.errors(batch.ref))), ERRORS)
-        return msgspec.structs.replace(batch, errors=tuple(_ERROR.decode(row) for row in found))
+        try:
+            return msgspec.structs.replace(batch, errors=tuple(_ERROR.decode(row) for row in found))
+        except NotFound:
+            return batch
 
     def _sum(self, ref: BatchRef) -> tuple[Counts, Usage]:
         shards = self._shards.of(ref)

@@ -359,6 +359,18 @@ def test_a_failed_batch_shows_its_first_thousand_errors_and_how_many_there_are(w
     assert ("list", 10, 1200) == (listed["object"], len(listed["data"]), listed["total"])
 
 
+def test_errors_that_have_been_swept_leave_the_first_ones(world: World) -> None:
+    """The batch is there longer than the object that has all of its errors."""
+    batch_id = world.create()
+    errors = tuple(BatchError(code="invalid_json_line", message="bad", line=line) for line in range(1, 11))
+    change(world, batch_id, errors=errors, errors_total=30)
+    move(world, batch_id, Event.REJECT)
+
+    told = world.http().get(f"batches/{batch_id}").json()["errors"]
+
+    assert (list(range(1, 11)), 30) == ([error["line"] for error in told["data"]], told["total"])
+
+
 def test_a_cancel_wakes_the_state_that_waits(world: World) -> None:
     """And says so at once."""
     batch_id = world.create()

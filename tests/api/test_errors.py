@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from functions.api.errors import STATUS
+from shared.core.errors import Conflict
 from tests.api.world import POWERLESS_KEY, READ_KEY, World, lines
 from tests.fakes import Call, Hostile, fail
 
@@ -128,6 +129,22 @@ def test_a_store_that_does_not_answer_is_a_503_worth_a_retry(world: World) -> No
 
     assert (503, "service_unavailable") == (answer.status_code, answer.json()["error"]["code"])
     assert int(answer.headers["retry-after"]) > 0
+
+
+def test_an_object_that_too_many_change_at_once_is_a_503_worth_a_retry(world: World) -> None:
+    """Nothing of it took effect, and the next try may well."""
+
+    def in_the_way(_: Call) -> None:
+        raise Conflict("changed by too many at once")
+
+    batch_id = world.create()
+    world.batches._store = Hostile(world.memory.batches, {"update": [in_the_way]}).port
+
+    answer = world.http().post(f"batches/{batch_id}/cancel")
+
+    assert (503, "service_unavailable") == (answer.status_code, answer.json()["error"]["code"])
+    assert int(answer.headers["retry-after"]) > 0
+    assert 200 == world.http().post(f"batches/{batch_id}/cancel").status_code
 
 
 def test_the_unforeseen_is_a_500_that_tells_nobody_what_was_sent(

@@ -112,10 +112,29 @@ def test_metadata_is_any_object(world: World) -> None:
     assert metadata == world.http(contract=T).get(f"batches/{told['id']}").json()["metadata"]
 
 
-@pytest.mark.parametrize("metadata", ["text", [1], {"a": "x" * (16 << 10)}, {"a": 2**70}])
+def nested(levels: int) -> dict[str, Any]:
+    """Give an object of so many levels."""
+    value: dict[str, Any] = {}
+    for _ in range(levels - 1):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    "metadata", ["text", [1], {"a": "x" * (16 << 10)}, {"a": 2**70}, nested(101), nested(500), {"a": [nested(100)]}]
+)
 def test_metadata_has_its_limits(world: World, metadata: object) -> None:
-    """An object of 16 KiB, with numbers that JSON readers keep."""
+    """An object of 16 KiB and 100 levels, with numbers that JSON readers keep; what could not be shown again is not taken."""
     assert (400, "invalid_request", "metadata") == error(create(world, T, metadata=metadata))
+    assert [] == world.http(contract=T).get("batches").json()["data"]
+
+
+def test_metadata_at_its_limits_is_shown(world: World) -> None:
+    """In the answer, by its id and in the list."""
+    told = create(world, T, metadata=nested(100)).json()
+    assert nested(100) == told["metadata"]
+    assert nested(100) == world.http(contract=T).get(f"batches/{told['id']}").json()["metadata"]
+    assert [nested(100)] == [batch["metadata"] for batch in world.http(contract=T).get("batches").json()["data"]]
 
 
 @pytest.mark.parametrize(

@@ -112,6 +112,8 @@ def test_windows_of_files_pass_faster_where_time_is_scaled() -> None:
         ("filename=token.jsonl", "token.jsonl"),
         ('filename="grüße-日本.jsonl"', "grüße-日本.jsonl"),
         ("filename*=UTF-8''gr%C3%BC%C3%9Fe.jsonl", "grüße.jsonl"),
+        ("filename*=iso-8859-1'de'gr%FC%DFe.jsonl", "grüße.jsonl"),
+        ("filename*=UTF-8''%ED%A0%80.jsonl", "\ufffd\ufffd\ufffd.jsonl"),
         ("filename*=UTF-8''gr%C3%BC%C3%9Fe.jsonl; filename=\"fallback.jsonl\"", "grüße.jsonl"),
         ('filename="C:\\Users\\me\\in.jsonl"', "in.jsonl"),
         ('filename="../../etc/in.jsonl"', "in.jsonl"),
@@ -140,6 +142,7 @@ def test_the_name_of_a_file_is_read_as_clients_write_it(world: World, field: str
         ([PURPOSE, ("ttl", None, b"1"), FILE], "unknown_parameter", "ttl"),
         ([("purpose", None, b"b" * 1025), FILE], "invalid_request", "purpose"),
         ([PURPOSE, ("file", 'filename="a.csv"', lines(1))], "invalid_file_format", "file"),
+        ([PURPOSE, ("file", f'filename="{"a" * 250}.jsonl"', lines(1))], "invalid_file_format", "file"),
         ([PURPOSE, ("file", 'filename="a.jsonl"', b"")], "empty_file", "file"),
         ([PURPOSE, ("file", 'filename="a.jsonl"', b"\n \r\n\n")], "empty_file", "file"),
         ([PURPOSE, ("file", 'filename="a.jsonl"', lines(2).decode().encode("utf-16"))], "invalid_encoding", "file"),
@@ -191,6 +194,10 @@ BODY = form([PURPOSE, FILE])
         ("multipart/form-data; boundary=XX", BODY.replace(b'; name="file"', b""), 400, "invalid_request"),
         ("multipart/form-data; boundary=XX", BODY.replace(b"form-data", b"attachment"), 400, "invalid_request"),
         ("multipart/form-data; boundary=XX", b"--XX\r\nNo colon\r\n\r\nx\r\n--XX--\r\n", 400, "invalid_request"),
+        *(
+            ("multipart/form-data; boundary=XX", form([PURPOSE, ("file", f"filename*={name}", b"")]), 400, "invalid_request")
+            for name in ("idna''a.jsonl", "undefined''a.jsonl", "ut\0f''a.jsonl", "utf-7''+2AA-.jsonl", "hex''a.jsonl")
+        ),
     ],
 )
 def test_a_malformed_body_is_refused_and_leaves_nothing(
