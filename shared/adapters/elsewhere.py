@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from mypy_boto3_s3.type_defs import UploadPartCopyRequestTypeDef
 
 FORBIDDEN = frozenset(
-    {"403", "AccessDenied", "AllAccessDisabled", "NoSuchBucket", "PermanentRedirect", "301", "KMS.DisabledException"}
-)
+    {
+        # We may not.
+        "403", "AccessDenied", "AllAccessDisabled", "NoSuchBucket", "PermanentRedirect", "301",
+        # Nobody may, or not like this: in an archive, under a key that is gone or the caller's own. A HEAD has no words for it.
+        "400", "InvalidObjectState", "InvalidRequest", "KMS.DisabledException", "KMS.NotFoundException",
+    }
+)  # fmt: skip
 
 
 class S3Elsewhere:

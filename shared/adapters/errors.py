@@ -35,6 +35,7 @@ _KINDS: dict[str, type[SlackwaterError]] = {
     "PreconditionFailed": Conflict,
     "404": NotFound,
     "ExecutionDoesNotExist": NotFound,
+    "ExecutionLimitExceeded": Busy,
     "NoSuchKey": NotFound,
     "NoSuchUpload": NotFound,
     "ProvisionedThroughputExceededException": Busy,

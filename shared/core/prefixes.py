@@ -8,7 +8,10 @@ from collections.abc import Sequence
 
 from shared.core.errors import Refused
 
-_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f]{1,1024}")
+KEY_BYTES = 1024
+"""The longest key that S3 takes."""
+
+_URI = re.compile(r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/[^\x00-\x1f\x7f]+")
 
 
 class Prefixes:
@@ -26,6 +29,8 @@ class Prefixes:
         """Refused `invalid_request` unless the organization may use an object of this URI, or objects below it."""
         if not _URI.fullmatch(uri):
             raise Refused("invalid_request", f"{param!r} must look like s3://bucket/key.", param=param)
+        if len(uri.removeprefix("s3://").partition("/")[2].encode()) > KEY_BYTES:
+            raise Refused("invalid_request", f"{param!r} makes a key of more than {KEY_BYTES} bytes.", param=param)
         mine = [prefix.replace("{org}", org) for prefix in self._listed]
         if not any(uri.startswith(prefix) for prefix in mine):
             places = ", ".join(mine) or "none"
@@ -37,6 +42,6 @@ class Prefixes:
 NOWHERE = Prefixes()
 
 
-def below(prefix: str, name: str) -> str:
-    """Name an object below a prefix, which is taken for a folder."""
-    return f"{prefix.rstrip('/')}/{name}"
+def result(prefix: str, batch_id: str, kind: str) -> str:
+    """Name a result file of a batch, `output` or `errors`, below a prefix, which is taken for a folder."""
+    return f"{prefix.rstrip('/')}/{batch_id}_{kind}.jsonl"

@@ -12,7 +12,7 @@ from shared.core.contract import LONGEST_LIFE, Contract, Judged, MetadataRule
 from shared.core.errors import Refused
 from shared.core.judge import Judge
 from shared.core.models import Model, Registry
-from shared.core.prefixes import NOWHERE, Prefixes, below
+from shared.core.prefixes import NOWHERE, Prefixes, result
 from shared.core.records import Batch, File
 from shared.core.window import Timing
 from shared.ports import Blobs, Terms
@@ -61,7 +61,7 @@ class Acceptance:
         if request.callback_url is not None:
             self._callbacks.check(request.callback_url)
         if request.output_s3_prefix is not None:
-            self._prefixes.check(batch.org, below(request.output_s3_prefix, batch.id), S3_PREFIX)
+            self._prefixes.check(batch.org, result(request.output_s3_prefix, batch.id, "output"), S3_PREFIX)
 
     def agree(self, contract: Contract, request: BatchRequest, batch: Batch, judge: Judge) -> Batch:
         """Give the batch with its model as it is now, once its lines were judged and found good. Refused when that model or all of them together are not."""

@@ -8,7 +8,7 @@ import msgspec
 from shared.core import paths
 from shared.core.errors import NotFound, Unavailable
 from shared.core.ids import BatchRef
-from shared.core.prefixes import below
+from shared.core.prefixes import result
 from shared.core.records import Batch
 from shared.ports import BatchStore, Elsewhere
 
@@ -34,7 +34,7 @@ class Delivery:
 
     def _copy(self, batch: Batch, prefix: str) -> str:
         for file_id, kind in ((batch.output_file_id, "output"), (batch.error_file_id, "errors")):
-            if file_id is not None and not self._is_copied(batch, file_id, below(prefix, f"{batch.id}_{kind}.jsonl")):
+            if file_id is not None and not self._is_copied(batch, file_id, result(prefix, batch.id, kind)):
                 return FAILED
         return COPIED
 

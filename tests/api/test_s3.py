@@ -69,6 +69,7 @@ def test_a_file_that_changes_while_it_is_copied_is_refused() -> None:
         ({"s3_uri": "s3://forbidden/in.jsonl"}, "s3_uri"),
         ({"s3_uri": "https://lake/acme/in.jsonl"}, "s3_uri"),
         ({"s3_uri": "s3://lake/acme/"}, "s3_uri"),
+        ({"s3_uri": f"s3://lake/acme/{'日' * 400}.jsonl"}, "s3_uri"),
         ({"s3_uri": 7}, "s3_uri"),
         ({"s3_uri": None}, "s3_uri"),
         ({"s3_uri": "s3://lake/acme/in.csv"}, "file"),
@@ -157,7 +158,7 @@ def test_a_batch_without_a_wish_is_left_alone(world: World) -> None:
     assert "output_s3_prefix" not in world.http().get(f"batches/{ref.id}").json()
 
 
-@pytest.mark.parametrize("prefix", ["s3://lake/other/out", "s3://nowhere", "out", 7])
+@pytest.mark.parametrize("prefix", ["s3://lake/other/out", "s3://nowhere", "out", 7, f"s3://lake/acme/{'x' * 980}"])
 def test_a_prefix_that_is_not_open_is_refused_at_the_create(world: World, prefix: object) -> None:
     """400, naming the field."""
     body = world.request() | {"output_s3_prefix": prefix}

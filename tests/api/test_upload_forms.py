@@ -195,7 +195,12 @@ BODY = form([PURPOSE, FILE])
         ("multipart/form-data; boundary=XX", BODY.replace(b"form-data", b"attachment"), 400, "invalid_request"),
         ("multipart/form-data; boundary=XX", b"--XX\r\nNo colon\r\n\r\nx\r\n--XX--\r\n", 400, "invalid_request"),
         *(
-            ("multipart/form-data; boundary=XX", form([PURPOSE, ("file", f"filename*={name}", b"")]), 400, "invalid_request")
+            (
+                "multipart/form-data; boundary=XX",
+                form([PURPOSE, ("file", f"filename*={name}", b"")]),
+                400,
+                "invalid_request",
+            )
             for name in ("idna''a.jsonl", "undefined''a.jsonl", "ut\0f''a.jsonl", "utf-7''+2AA-.jsonl", "hex''a.jsonl")
         ),
     ],

@@ -5,11 +5,14 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import requests
+from botocore.exceptions import ClientError
 
+from shared.adapters.elsewhere import S3Elsewhere
 from shared.adapters.presigned import S3Presigner
 from shared.core.errors import Conflict, NotFound
 from shared.ports import BlobInfo
 from tests.contracts.conftest import Aws, Bucket, Outside
+from tests.fakes import Call, Hostile
 
 KEY = "orgs/acme/files/file-1"
 PART = b"p" * (5 << 20)
@@ -64,6 +67,23 @@ def test_what_is_not_there_or_has_changed_is_not_taken_in(outside: Outside) -> N
     for uri in (outside.uri("none.jsonl"), "s3://forbidden/in.jsonl"):
         with pytest.raises(NotFound):
             outside.elsewhere.stat(uri)
+
+
+@pytest.mark.parametrize("code", ["400", "403", "InvalidObjectState", "InvalidRequest", "KMS.NotFoundException"])
+def test_an_object_that_s3_does_not_hand_out_is_as_good_as_not_there(code: str, aws: Aws) -> None:
+    """In an archive, under a key of the caller's own, in another region: it is the caller's to mend, not ours."""
+
+    def refuse(_: Call) -> Any:
+        raise ClientError({"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}, "Call")
+
+    hostile = Hostile(aws.client("s3"), {"head_object": [refuse], "upload_part_copy": [refuse], "copy": [refuse]})
+    elsewhere = S3Elsewhere(hostile.port, "ours")
+    with pytest.raises(NotFound):
+        elsewhere.stat("s3://lake/in.jsonl")
+    with pytest.raises(NotFound):
+        elsewhere.fetch(KEY, "upload", 1, uri="s3://lake/in.jsonl", span=None, etag="etag")
+    with pytest.raises(NotFound):
+        elsewhere.deliver(KEY, "s3://lake/out.jsonl")
 
 
 def test_an_object_of_ours_is_delivered(outside: Outside) -> None:

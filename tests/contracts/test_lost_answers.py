@@ -88,6 +88,24 @@ def in_the_way(_: Call) -> Any:
     raise ClientError(answer, "TransactWriteItems")
 
 
+def does_not_hold(_: Call) -> Any:
+    """Say what DynamoDB says when a condition does not hold, though a look afterwards finds nothing amiss."""
+    answer: Any = {
+        "Error": {"Code": "TransactionCanceledException"},
+        "CancellationReasons": [{"Code": "ConditionalCheckFailed"}, {"Code": "None"}],
+    }
+    raise ClientError(answer, "TransactWriteItems")
+
+
+def test_a_create_that_others_were_always_faster_than_may_be_tried_again(through: Through) -> None:
+    """It is no conflict of the key's: nothing is known that would not go away."""
+    batches = through.hostile_batches({"transact_write_items": [does_not_hold] * 3})
+    with pytest.raises(Unavailable):
+        batches.create(batch(), KEY)
+    assert [] == through.batches.page(SPACE, after=None, limit=9)
+    assert "batch_1" == batches.create(batch(), KEY).id
+
+
 def test_a_change_whose_answer_was_lost_is_found_and_made_once(through: Through) -> None:
     """The record read back has our name as its writer."""
     files = through.hostile_files({"put_item": [lose_answer]})

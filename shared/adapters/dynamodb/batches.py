@@ -16,6 +16,7 @@ from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
 from shared.adapters.dynamodb.items import Item
 from shared.adapters.dynamodb.record_table import ABSENT, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION, SORT
+from shared.adapters.errors import Busy
 from shared.core.errors import OPEN_BATCHES, Conflict, Full, Limit, NotFound, Unavailable
 from shared.core.ids import BatchRef, Space
 from shared.core.lifecycle import is_terminal
@@ -101,7 +102,7 @@ class DynamoBatches:
                 return made
             else:
                 return batch
-        raise Conflict(f"batch {batch.id} could not be kept: try again")
+        raise Busy(f"batch {batch.id} could not be kept: others were faster each time")
 
     def _binding(self, batch: Batch, key: IdempotencyKey) -> "TransactWriteItemTypeDef":
         bound = _bound_key(batch.org, key)
