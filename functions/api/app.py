@@ -15,6 +15,7 @@ from shared.core.models import Registry
 from shared.ports import Clock, NewId
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
+from shared.services.completions import Completions
 from shared.services.dry_run import DryRun
 from shared.services.files import Files
 from shared.services.results import Results
@@ -28,6 +29,7 @@ class Services(NamedTuple):
     accounts: Accounts
     files: Files
     uploads: Uploads
+    completions: Completions
     s3_files: S3Files
     batches: Batches
     dry_run: DryRun
@@ -63,7 +65,7 @@ def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: in
     health.add(mount)
     files.add(mount, contract, services.files, services.s3_files, gate)
     contents.add(mount, contract, services.files, gate, inline_bytes)
-    uploads.add(mount, contract, services.uploads, gate)
+    uploads.add(mount, contract, services.uploads, services.completions, gate)
     batches.add(mount, contract, services.batches, services.dry_run, gate)
     results.add(mount, contract, services.results, gate, inline_bytes)
     models.add(mount, contract, services.registry, gate)

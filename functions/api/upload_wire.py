@@ -6,7 +6,8 @@ from pydantic import BaseModel
 
 from functions.api.wire import FileObject
 from shared.services.part_intake import Part
-from shared.services.uploads import PartUrl, Shown
+from shared.services.upload_records import Shown
+from shared.services.uploads import PartUrl
 
 
 class UploadObject(BaseModel):

@@ -30,12 +30,14 @@ from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
+from shared.services.completions import Completions
 from shared.services.dry_run import DryRun
 from shared.services.files import Files
 from shared.services.progress import Progress
 from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.scans import Scans
+from shared.services.upload_records import UploadRecords
 from shared.services.uploads import Uploads
 from shared.settings import ApiSettings
 
@@ -63,17 +65,28 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         new_id=new_id,
         account_bytes=settings.account_bytes,
     )
+    upload_store = DynamoUploads(dynamo, settings.table_prefix)
+    upload_records = UploadRecords(store=upload_store, files=files, clock=now)
     uploads = Uploads(
-        store=DynamoUploads(dynamo, settings.table_prefix),
+        store=upload_store,
+        records=upload_records,
+        files=files,
+        blobs=store,
+        multipart=store,
+        presigner=presigner,
+        timing=timing,
+        clock=now,
+        new_id=new_id,
+    )
+    completions = Completions(
+        store=upload_store,
+        records=upload_records,
         files=files,
         blobs=store,
         multipart=store,
         inventory=store,
-        presigner=presigner,
         scans=scan_starter,
         timing=timing,
-        clock=now,
-        new_id=new_id,
     )
     s3_files = S3Files(
         files=files,
@@ -109,6 +122,7 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         accounts=Accounts(DynamoKeys(dynamo, settings.table_prefix), clock=now),
         files=files,
         uploads=uploads,
+        completions=completions,
         s3_files=s3_files,
         batches=batches,
         dry_run=DryRun(batches=batches, acceptance=acceptance, blobs=store, registry=registry),

@@ -82,6 +82,7 @@ class World(world.World):
             accounts=self.accounts,
             files=self.files,
             uploads=self.uploads,
+            completions=self.completions,
             s3_files=self.s3_files,
             batches=self.batches,
             dry_run=self.dry_run,

@@ -104,7 +104,7 @@ def test_a_completed_upload_is_forgotten_and_its_file_stays() -> None:
     """The file has a life of its own."""
     world = World()
     upload_id, part_id = begin(world, lines(2))
-    file = world.uploads.complete(ACME, OPENAI, upload_id, part_ids=[part_id], digest=None).file
+    file = world.completions.of_parts(ACME, OPENAI, upload_id, part_ids=[part_id], digest=None).file
     world.time = START + 3601 + DAY
 
     world.expiries.sweep()

@@ -85,9 +85,9 @@ def test_a_refused_file_of_an_upload_leaves_the_upload_pending() -> None:
     part_ids = [part.finish().id]
 
     with pytest.raises(Refused):
-        world.uploads.complete(ACME, contract, upload.id, part_ids=part_ids, digest=None)
+        world.completions.of_parts(ACME, contract, upload.id, part_ids=part_ids, digest=None)
     world.files.delete(ACME, first)
-    shown = world.uploads.complete(ACME, contract, upload.id, part_ids=part_ids, digest=None)
+    shown = world.completions.of_parts(ACME, contract, upload.id, part_ids=part_ids, digest=None)
 
     assert shown.file is not None
     assert 2 == shown.file.requests

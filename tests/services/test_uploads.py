@@ -1,14 +1,17 @@
 """Uploads under bad weather: lost answers, two completions at once, a cancel in between."""
 
+from typing import Any
+
 import pytest
 
 from shared.core import paths
 from shared.core.errors import Refused, Unavailable
 from shared.core.ids import Space
 from shared.core.records import UploadStatus
-from shared.services.uploads import NewUpload, Shown
+from shared.services.upload_records import Shown
+from shared.services.uploads import NewUpload
 from tests.contracts.samples import at_once
-from tests.fakes import Hostile, fail, lose_answer, ok, then
+from tests.fakes import Call, Hostile, fail, lose_answer, then
 from tests.services.world import ACME, OPENAI, World, lines
 
 CONTENT = lines(500)
@@ -27,7 +30,7 @@ def begin(world: World, space: Space = ACME) -> tuple[str, list[str]]:
 
 def completion(world: World, upload_id: str, part_ids: list[str]) -> Shown:
     """Complete it."""
-    return world.uploads.complete(ACME, OPENAI, upload_id, part_ids=part_ids, digest=None)
+    return world.completions.of_parts(ACME, OPENAI, upload_id, part_ids=part_ids, digest=None)
 
 
 def files(world: World) -> list[str]:
@@ -58,15 +61,82 @@ def test_a_cancel_that_comes_first_wins(prompt_bytes: int) -> None:
     def cancel() -> None:
         plain.uploads.cancel(ACME, upload_id)
 
-    hostile = Hostile(plain.memory.uploads, {"get": [ok, then(cancel)]})
+    hostile = Hostile(plain.memory.uploads, {"get": [then(cancel)]})
     world = World(plain.memory, prompt_bytes=prompt_bytes, upload_store=hostile.port)
 
     with pytest.raises(Refused) as refused:
         completion(world, upload_id, part_ids)
 
-    assert refused.value.code in {"upload_not_pending", "invalid_request"}
+    assert "upload_not_pending" == refused.value.code
     assert [] == files(world)
     assert 0 == world.memory.files.stored(ACME).files
+
+
+@pytest.mark.parametrize("method", ["get", "stream"])
+def test_a_completion_that_another_one_overtakes_gives_the_same_file(method: str) -> None:
+    """The parts are gone under its hands; the file that they became is there, and that is the answer."""
+    plain = World()
+    upload_id, part_ids = begin(plain)
+    first: list[Shown] = []
+
+    def overtaken(call: Call) -> Any:
+        found = call()
+        first.append(completion(plain, upload_id, part_ids))
+        return found
+
+    records = Hostile(plain.memory.uploads, {"get": [overtaken]} if method == "get" else {})
+    blobs = Hostile(plain.memory.blobs, {"stream": [overtaken]} if method == "stream" else {})
+    world = World(plain.memory, upload_store=records.port, blobs=blobs.port)
+
+    second = completion(world, upload_id, part_ids)
+
+    assert first == [second]
+    assert second.file is not None
+    assert [paths.file("acme", second.file.id)] == files(world)
+
+
+def test_a_completion_that_the_end_of_its_upload_overtakes_says_so() -> None:
+    """It is the upload that is over, not a part that is missing."""
+    plain = World()
+    upload_id, part_ids = begin(plain)
+
+    def overtaken(call: Call) -> Any:
+        plain.time += 3601
+        plain.expiries.sweep()
+        return call()
+
+    world = World(plain.memory, blobs=Hostile(plain.memory.blobs, {"stream": [overtaken]}).port)
+
+    with pytest.raises(Refused) as refused:
+        completion(world, upload_id, part_ids)
+
+    assert "upload_not_pending" == refused.value.code
+    assert [] == world.memory.blobs.keys()
+
+
+def test_a_small_file_in_very_many_parts_is_refused_before_they_are_read() -> None:
+    """A request a part takes longer than callers wait for an answer."""
+    world = World()
+    upload = world.uploads.create(ACME, OPENAI, NewUpload("a.jsonl", "batch", 501, None)).upload
+
+    with pytest.raises(Refused) as refused:
+        completion(world, upload.id, [f"part_{number}" for number in range(501)])
+
+    assert ("invalid_request", "part_ids") == (refused.value.code, refused.value.param)
+    assert "501" not in refused.value.message
+    assert "500" in refused.value.message
+
+
+def test_an_upload_goes_one_way_or_the_other() -> None:
+    """Once URLs were asked for, the parts are where those lead; nothing of them is left behind."""
+    world = World()
+    upload_id, part_ids = begin(world)
+    world.uploads.urls(ACME, OPENAI, upload_id, [1])
+
+    with pytest.raises(Refused) as refused:
+        completion(world, upload_id, part_ids)
+
+    assert ("invalid_request", "part_ids") == (refused.value.code, refused.value.param)
 
 
 def test_a_completion_whose_record_was_written_and_not_answered_is_known() -> None:

@@ -28,6 +28,7 @@ from shared.services.acceptance import Acceptance
 from shared.services.accounts import Accounts
 from shared.services.batches import Batches
 from shared.services.callbacks import Callbacks
+from shared.services.completions import Completions
 from shared.services.delivery import Delivery
 from shared.services.dry_run import DryRun
 from shared.services.expiries import ExpirySweep
@@ -36,6 +37,7 @@ from shared.services.progress import Progress
 from shared.services.results import Results
 from shared.services.s3_files import S3Files
 from shared.services.scans import LEG_BYTES, Scans
+from shared.services.upload_records import UploadRecords
 from shared.services.uploads import PROMPT_BYTES, Uploads
 
 START = 1_800_000_000.0
@@ -104,17 +106,28 @@ class World:
             new_id=self.new_id,
             account_bytes=account_bytes,
         )
+        upload_records = UploadRecords(store=upload_store or self.memory.uploads, files=self.files, clock=self.clock)
         self.uploads = Uploads(
             store=upload_store or self.memory.uploads,
+            records=upload_records,
+            files=self.files,
+            blobs=blobs or self.memory.blobs,
+            multipart=multipart or self.memory.blobs,
+            presigner=self.memory.blobs,
+            timing=timing,
+            clock=self.clock,
+            new_id=self.new_id,
+            prompt_bytes=prompt_bytes,
+        )
+        self.completions = Completions(
+            store=upload_store or self.memory.uploads,
+            records=upload_records,
             files=self.files,
             blobs=blobs or self.memory.blobs,
             multipart=multipart or self.memory.blobs,
             inventory=self.memory.blobs,
-            presigner=self.memory.blobs,
             scans=scan_starter or self.memory.scans,
             timing=timing,
-            clock=self.clock,
-            new_id=self.new_id,
             prompt_bytes=prompt_bytes,
         )
         self.scans = Scans(

@@ -16,6 +16,7 @@ from functions.api.upload_wire import PartUrlObject, UploadObject, UploadPart, U
 from shared.core.contract import Contract
 from shared.core.errors import Refused
 from shared.services.accounts import Caller
+from shared.services.completions import Completions
 from shared.services.part_intake import PART_BYTES
 from shared.services.uploads import Uploads
 
@@ -25,7 +26,7 @@ _BODY = ("invalid_request", "missing_required_parameter", "unknown_parameter", "
 _PENDING = ("not_found", "upload_not_pending")
 
 
-def add(routes: APIRouter, contract: Contract, uploads: Uploads, gate: Gate) -> None:
+def add(routes: APIRouter, contract: Contract, uploads: Uploads, completions: Completions, gate: Gate) -> None:
     """Add the routes to those of a mount."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
@@ -90,10 +91,10 @@ def add(routes: APIRouter, contract: Contract, uploads: Uploads, gate: Gate) -> 
         space, wanted = caller.space(contract), upload_request.completion(body)
         if wanted.etags is not None:
             return UploadObject.of(
-                uploads.complete_urls(space, contract, upload_id, etags=wanted.etags, digest=wanted.md5)
+                completions.of_urls(space, contract, upload_id, etags=wanted.etags, digest=wanted.md5)
             )
         part_ids = wanted.part_ids or []
-        return UploadObject.of(uploads.complete(space, contract, upload_id, part_ids=part_ids, digest=wanted.md5))
+        return UploadObject.of(completions.of_parts(space, contract, upload_id, part_ids=part_ids, digest=wanted.md5))
 
     @routes.post("/uploads/{upload_id}/cancel", responses=refusals(*_PENDING))
     def cancel_upload(caller: writer, upload_id: str) -> UploadObject:
