@@ -83,7 +83,7 @@ SCANNING = Access(
     writes=(FILES,),
     gets=(CONTENT, SCAN, PARTS, PIECES, LEGS),
     puts=(CONTENT, SCAN, LEGS),
-    deletes=(PARTS, PIECES, LEGS),
+    deletes=(CONTENT, SCAN, PARTS, PIECES, LEGS),
     scans=True,
     takes=True,
 )
@@ -114,6 +114,7 @@ REACTIONS: Mapping[str, Access] = {
         queries=(OPEN, DUE),
         deletes=(CONTENT, SCAN, WORK, PARTS, PIECES, LEGS),
         starts=True,
+        scans=True,
     ),
     "job_ended": Access(writes=(SHARDS, MODELS), queries=(QUEUE,), hires=True),
 }

@@ -99,18 +99,18 @@ class UploadStore(Protocol):
         """Remove the record. Idempotent."""
 
 
-class Expired(NamedTuple):
-    """A file or an upload whose time is over."""
+class Due(NamedTuple):
+    """A file or an upload that the sweep has to look at."""
 
     space: Space
     id: str
 
 
 class Expiries(Protocol):
-    """What has expired, across organizations: for the sweep alone. May lag by seconds."""
+    """What is over, or was left undone, across organizations: for the sweep alone. May lag by seconds."""
 
-    def expired(self, before: float) -> Iterator[Expired]:
-        """Give the files and uploads that expire before this time, the oldest first."""
+    def due(self, before: float) -> Iterator[Due]:
+        """Give the files and uploads that are due before this time (`shared.core.expiry`), the oldest first."""
 
 
 class BatchStore(Protocol):

@@ -1,6 +1,6 @@
 """Scan: a file that was too large for its upload to wait is put together and scanned. The upload asks for it; what is left after one call, the next does.
 
-Should a call be lost, Validate does the work of a file that a batch names.
+Should a call be lost, the sweep asks again, and Validate does the work of a file that a batch names.
 """
 
 import msgspec

@@ -1,4 +1,4 @@
-"""Sweep: no batch stays without an execution, and what has expired is removed. On a schedule all is looked at; at a failed execution, its batch at once.
+"""Sweep: no batch stays without an execution, no file without its scan, and what has expired is removed. On a schedule all is looked at; at a failed execution, its batch at once.
 
 The first event is EventBridge's scheduled one; the second its `Step Functions Execution Status Change`, whose `detail.input` names the batch.
 """
@@ -27,7 +27,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def sweep(services: Services, event: Event) -> dict[str, int]:
-    """Revive the batch of a failed execution, or every open batch that has none; then remove what has expired.
+    """Revive the batch of a failed execution, or every open batch that has none; then see to the files and uploads that are due.
 
     An error of one batch keeps it from no other; it is raised in the end, so that the call counts as failed and is repeated.
     """

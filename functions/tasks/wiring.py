@@ -94,6 +94,7 @@ def _services() -> Services:
     uploads = DynamoUploads(dynamo, settings.table_prefix)
     elsewhere = S3Elsewhere(clients.s3, settings.bucket)
     timing = Timing(settings.time_scale)
+    scan_starter = LambdaScans(clients.functions, settings.scan_function)
     scans = Scans(
         files=files,
         blobs=store,
@@ -150,9 +151,15 @@ def _services() -> Services:
         ),
         fleet=fleet,
         scans=scans,
-        scan_starter=LambdaScans(clients.functions, settings.scan_function),
+        scan_starter=scan_starter,
         expiries=ExpirySweep(
-            expiries=uploads, file_store=files, upload_store=uploads, blobs=store, multipart=store, clock=now
+            expiries=uploads,
+            file_store=files,
+            upload_store=uploads,
+            blobs=store,
+            multipart=store,
+            scans=scan_starter,
+            clock=now,
         ),
         delivery=Delivery(batches=batches, elsewhere=elsewhere),
         ended=_ended(Logger(service="slackwater-tasks")),

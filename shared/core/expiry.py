@@ -1,6 +1,7 @@
-"""When things are over, and what an upload becomes.
+"""When things are over, when the sweep looks at them, and what an upload becomes.
 
 A pending upload is due at its end, when its parts go. What has become of an upload can be asked for a day longer; then its record goes as well.
+A file is due at its end, and before that while work is left to be done with it that nobody seems to do.
 """
 
 import msgspec
@@ -8,6 +9,16 @@ import msgspec
 from shared.core.records import File, Upload, UploadStatus
 
 REMEMBERED = 86400
+LOST = 300
+"""Seconds without a step after which the work on a file is taken for lost: longer than a step, and than what was asked to work needs to begin."""
+
+
+def file_due(file: File) -> int | None:
+    """Give the Unix time at which the sweep has something to do with a file; None: never."""
+    if file.pending is None:
+        return file.expires_at
+    lost = max(file.created_at, file.pending.touched) + LOST
+    return lost if file.expires_at is None else min(lost, file.expires_at)
 
 
 def due(upload: Upload) -> int:

@@ -166,5 +166,5 @@ class Completions:
         """Show what the upload has become; where that is not `mine`, nothing of mine stays."""
         if upload.file_id != mine.id:
             with suppress(Unavailable):
-                discard_file(mine, self._blobs)
+                discard_file(mine, self._blobs, self._multipart)
         return self._records.completed(upload)

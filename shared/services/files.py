@@ -146,7 +146,7 @@ class Files:
         except Conflict:
             message = "The file is the input of a batch that has not ended. Cancel the batch, or wait for its end."
             raise Refused("file_in_use", message) from None
-        discard_file(file, self._blobs)
+        discard_file(file, self._blobs, self._multipart)
 
     def stat(self, file: File) -> BlobInfo:
         """Give the size and ETag of a file's bytes; NotFound."""

@@ -6,8 +6,10 @@ from shared.core.records import File, Upload, UploadStatus
 from shared.ports import Blobs, Multipart
 
 
-def discard_file(file: File, blobs: Blobs) -> None:
+def discard_file(file: File, blobs: Blobs, multipart: Multipart) -> None:
     """Remove a file's bytes, its scan, what it was to be made of, and what a result was made of."""
+    if file.pending is not None and file.pending.multipart is not None:
+        multipart.abort(paths.file(file.org, file.id), file.pending.multipart)
     prefixes = [
         paths.file(file.org, file.id),
         paths.scan(file.org, file.id),

@@ -82,6 +82,6 @@ class S3Files:
         return done
 
     def _later(self, file: File) -> File:
-        with suppress(Unavailable):  # then it is scanned when a batch names it
+        with suppress(Unavailable):  # then the sweep has it scanned, or a batch that names it
             self._starter.start(file.space, file.id)
         return file

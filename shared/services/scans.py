@@ -2,8 +2,8 @@
 
 A file that was large, or went straight to the store, is `uploaded` first. Whoever comes then works on it: the function that the upload asks to
 (`functions.tasks.scan`), or Validate of a batch that names it. One works at a time: a step marks the record, and for a minute after that others
-only look. A step that is repeated nevertheless writes the same bytes to the same place, and the place in the record moves on only from where
-it was; so a worker that dies costs one step.
+only look (a digest of gigabytes may take longer, and be made twice). A step that is repeated nevertheless writes the same bytes to the same place, and
+the place in the record moves on only from where it was; so a worker that dies costs one step.
 
 The steps: put the file together from its pieces, a part each; check its digest, if the caller gave one; scan it, a leg of some hundred MiB each. The
 index of a leg is an object of its own; what a scanner has to know besides its place is which custom_ids were used, and that is in the legs
@@ -28,10 +28,11 @@ from shared.core.request_line import Limits
 from shared.core.scan import Scanner
 from shared.ports import Blobs, Clock, Elsewhere, FileStore, Multipart
 from shared.services.object_writer import ObjectWriter
+from shared.services.remains import discard_file
 
 LEG_BYTES = 256 << 20
 IDLE_SECONDS = 60
-"""After this long without a step whoever worked on a file is taken for dead; a step is far shorter."""
+"""After this long without a step whoever worked on a file is taken for dead; all steps but that of the digest are far shorter."""
 
 FOREIGN = "s3://"
 
@@ -63,14 +64,27 @@ class Scans:
         file, mine = self._claim(space, file_id)
         if not mine:
             return file
+        done = file
         try:
             work = _Work(self._limits(file))
             while file.pending is not None and self._clock() < until:
-                file = self._moved(file, self._step(file, file.pending, work))
+                done = self._step(file, file.pending, work)
+                file = self._moved(file, done)
+        except NotFound:
+            with suppress(SlackwaterError):  # else the bucket's lifecycle removes it
+                self._discard_if_deleted(done)
+            raise
         finally:
             with suppress(SlackwaterError):  # else it is idle in a minute
                 self._let_go(space, file_id)
         return file
+
+    def _discard_if_deleted(self, file: File) -> None:
+        """Remove what a step has written after the file was deleted: nobody else knows of it."""
+        try:
+            self._files.get(file.space, file.id)
+        except NotFound:
+            discard_file(file, self._blobs, self._multipart)
 
     def _claim(self, space: Space, file_id: str) -> tuple[File, bool]:
         now, mine = int(self._clock()), False

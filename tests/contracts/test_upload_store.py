@@ -4,10 +4,11 @@ import pytest
 from msgspec.structs import replace
 
 from shared.core.errors import Conflict, Full, NotFound
+from shared.core.expiry import LOST
 from shared.core.ids import Space
-from shared.core.records import Stored, Upload, UploadStatus
+from shared.core.records import Pending, Stored, Upload, UploadStatus
 from shared.core.room import ENDLESS, Room
-from shared.ports import Expired
+from shared.ports import Due
 from tests.contracts.conftest import Stores
 from tests.contracts.samples import ELSEWHERE, SPACE, at_once, batch, file
 
@@ -152,7 +153,7 @@ def test_results_count_as_files_but_not_as_inputs(stores: Stores) -> None:
     assert Stored(files=3, bytes=212, input_files=1, input_bytes=12) == stores.files.stored(SPACE)
 
 
-def test_what_expires_is_found_oldest_first(stores: Stores) -> None:
+def test_what_is_due_is_found_oldest_first(stores: Stores) -> None:
     """Files at their time, pending uploads at theirs, ended ones a day later; what has no end never."""
     stores.files.put(file("file-0"))
     stores.files.put(replace(file("file-1"), expires_at=AT + 7200))
@@ -160,14 +161,27 @@ def test_what_expires_is_found_oldest_first(stores: Stores) -> None:
     stores.uploads.put(upload())
     stores.uploads.put(replace(upload("upload_2"), status=UploadStatus.CANCELLED))
     first, second, third = (
-        Expired(ELSEWHERE[0], "file-2"),
-        Expired(SPACE, "upload_1"),
-        Expired(SPACE, "file-1"),
+        Due(ELSEWHERE[0], "file-2"),
+        Due(SPACE, "upload_1"),
+        Due(SPACE, "file-1"),
     )
-    assert [first, second, third] == list(stores.expiries.expired(AT + 7201))
-    assert [first, second] == list(stores.expiries.expired(AT + 7200))
-    assert [] == list(stores.expiries.expired(AT + 60))
-    assert Expired(SPACE, "upload_2") in list(stores.expiries.expired(AT + 3600 + 86401))
+    assert [first, second, third] == list(stores.expiries.due(AT + 7201))
+    assert [first, second] == list(stores.expiries.due(AT + 7200))
+    assert [] == list(stores.expiries.due(AT + 60))
+    assert Due(SPACE, "upload_2") in list(stores.expiries.due(AT + 3600 + 86401))
+
+
+def test_a_file_with_work_left_is_due_while_nobody_does_it(stores: Stores) -> None:
+    """Some minutes after it was made, or touched; when it is done, at its end."""
+    stores.files.put(replace(file(), created_at=AT, expires_at=AT + 7200, status="uploaded", pending=Pending()))
+    assert [] == list(stores.expiries.due(AT + LOST))
+    assert [Due(SPACE, "file-1")] == list(stores.expiries.due(AT + LOST + 1))
+    stores.files.update(SPACE, "file-1", lambda file: replace(file, pending=Pending(touched=AT + 60)))
+    assert [] == list(stores.expiries.due(AT + LOST + 60))
+    assert [Due(SPACE, "file-1")] == list(stores.expiries.due(AT + LOST + 61))
+    stores.files.update(SPACE, "file-1", lambda file: replace(file, pending=None))
+    assert [] == list(stores.expiries.due(AT + 7200))
+    assert [Due(SPACE, "file-1")] == list(stores.expiries.due(AT + 7201))
 
 
 def test_what_was_removed_expires_no_more(stores: Stores) -> None:
@@ -176,4 +190,4 @@ def test_what_was_removed_expires_no_more(stores: Stores) -> None:
     stores.uploads.put(upload())
     stores.files.delete(SPACE, "file-1")
     stores.uploads.remove(upload())
-    assert [] == list(stores.expiries.expired(AT + 7200))
+    assert [] == list(stores.expiries.due(AT + 7200))

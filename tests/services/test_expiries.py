@@ -6,10 +6,12 @@ from msgspec.structs import replace
 from shared.core import paths
 from shared.core.contract import LONGEST_LIFE
 from shared.core.contracts import CONTRACTS
-from shared.core.errors import NotFound
+from shared.core.errors import NotFound, Unavailable
+from shared.core.expiry import LOST
 from shared.core.ids import Space
-from shared.core.records import Status, Stored, UploadStatus
+from shared.core.records import Pending, Status, Stored, UploadStatus
 from shared.services.uploads import NewUpload
+from tests.fakes import Hostile, fail
 from tests.services.test_scans import CONTENT, uploaded
 from tests.services.world import ACME, OPENAI, START, World, lines
 
@@ -125,3 +127,51 @@ def test_an_expired_file_that_is_still_to_be_scanned_goes_with_its_parts() -> No
     world.expiries.sweep()
 
     assert [] == world.memory.blobs.keys()
+
+
+def test_a_file_whose_scan_was_never_begun_is_asked_for_again() -> None:
+    """Though nobody names it in a batch: after some minutes, and until it is done."""
+    world = World(leg_bytes=100)
+    file = uploaded(world, CONTENT)
+    world.time = START + LOST - 1
+    world.expiries.sweep()
+    assert [] == world.memory.scans.started
+
+    world.time = START + LOST + 1
+    assert 0 == world.expiries.sweep()
+
+    assert [(ACME, file.id)] == world.memory.scans.started
+    done = world.scans.advance(ACME, file.id, until=world.time + 1)
+    assert "processed" == done.status
+    world.time += LOST + 1
+    world.expiries.sweep()
+    assert [(ACME, file.id)] == world.memory.scans.started
+    assert done == world.files.get(ACME, file.id)
+
+
+def test_a_file_that_somebody_works_on_is_left_to_him() -> None:
+    """A step a minute is enough."""
+    world = World(leg_bytes=100)
+    file = uploaded(world, CONTENT)
+    pending = replace(file.pending or Pending(), touched=int(START) + LOST)
+    world.memory.files.update(ACME, file.id, lambda file: replace(file, pending=pending))
+    world.time = START + LOST + 1
+
+    world.expiries.sweep()
+
+    assert [] == world.memory.scans.started
+
+
+def test_one_that_cannot_be_removed_now_keeps_no_other() -> None:
+    """The sweep goes on behind it, and says in the end that something is left."""
+    plain = World()
+    old, other = plain.take_in(), plain.take_in()
+    world = World(plain.memory, file_store=Hostile(plain.memory.files, {"delete": [fail]}).port)
+    world.time = START + THIRTY_DAYS + 1
+
+    with pytest.raises(Unavailable):
+        world.expiries.sweep()
+
+    assert [old.id] == [file.id for file in plain.memory.files.page(ACME, after=None, limit=9, newest_first=True)]
+    assert [] == plain.memory.blobs.keys(paths.file("acme", other.id))
+    assert 1 == world.expiries.sweep()

@@ -13,7 +13,7 @@ from shared.core.errors import NotFound, Unavailable
 from shared.core.records import File, Pending
 from shared.core.request_line import Limits
 from shared.core.scan import Scanner
-from tests.fakes import Fault, Hostile, fail, lose_answer, ok, then
+from tests.fakes import Call, Fault, Hostile, fail, lose_answer, ok, then
 from tests.services.world import ACME, LINE, OPENAI, START, World, lines
 
 LEG = 4_000
@@ -198,3 +198,24 @@ def test_a_processed_file_is_left_alone() -> None:
     file = world.take_in()
 
     assert file == world.scans.advance(ACME, file.id, until=FOREVER)
+
+
+@pytest.mark.parametrize("step", ["begin", "part", "complete", "put"])
+def test_a_file_that_is_deleted_while_it_is_worked_on_leaves_nothing(step: str) -> None:
+    """What a step wrote after the deletion goes with the file; its prompts are in no object that nobody can name."""
+    plain = World(leg_bytes=LEG)
+    file = uploaded(plain, CONTENT)
+
+    def deleted(call: Call) -> Any:
+        plain.files.delete(ACME, file.id)
+        return call()
+
+    port = "blobs" if step == "put" else "multipart"
+    hostile: Any = Hostile(plain.memory.blobs, {step: [deleted]}).port
+    world = World(plain.memory, leg_bytes=LEG, **{port: hostile})
+
+    with pytest.raises(NotFound):
+        world.scans.advance(ACME, file.id, until=FOREVER)
+
+    assert [] == world.memory.blobs.keys()
+    assert {} == world.memory.blobs._uploads

@@ -156,6 +156,7 @@ class World:
             upload_store=self.memory.uploads,
             blobs=self.memory.blobs,
             multipart=self.memory.blobs,
+            scans=self.memory.scans,
             clock=self.clock,
         )
         self.progress = Progress(shards=self.memory.shards, blobs=blobs or self.memory.blobs, clock=self.clock)

@@ -11,6 +11,7 @@ from shared.adapters.dynamodb import items, stored, tables
 from shared.adapters.dynamodb.dynamo import Dynamo, Key, Sorted
 from shared.adapters.dynamodb.record_table import VERSION, Kind, RecordTable
 from shared.adapters.dynamodb.tables import PARTITION
+from shared.core import expiry
 from shared.core.errors import Conflict, Full, Unavailable
 from shared.core.ids import Space
 from shared.core.records import File, Stored
@@ -27,7 +28,8 @@ def key(space: Space, file_id: str) -> Key:
 
 def _besides(file: File) -> dict[str, Any]:
     holders = {"held_by": frozenset(file.held_by)} if file.held_by else {}
-    return holders | (tables.due(file.expires_at) if file.expires_at is not None else {})
+    due = expiry.file_due(file)
+    return holders | (tables.due(due) if due is not None else {})
 
 
 KIND = Kind(File, lambda file: key(file.space, file.id), _besides)

@@ -16,7 +16,7 @@ removes the bytes as well.
     models    <revision>                workers                                  the workers of a revision
 
 All indexes are sparse: `open` holds the batches that have not ended, `queue` the shards that are open, by revision and rank, `due` the files and uploads that
-expire, by time.
+the sweep has to look at, by time.
 """
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -62,7 +62,7 @@ TABLES = (ACCOUNTS, FILES, BATCHES, SHARDS, MODELS)
 
 
 def due(at: int) -> dict[str, str]:
-    """Give the attributes by which an item that expires at this Unix time is in the index."""
+    """Give the attributes by which an item that is due at this Unix time is in the index."""
     return {DUE.partition: "due", DUE.sort: f"{at:012d}"}
 
 

@@ -1,4 +1,4 @@
-"""The records of uploads, beside those of files, and what of both has expired."""
+"""The records of uploads, beside those of files, and what of both is due."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from shared.core.errors import Conflict, Full
 from shared.core.ids import Space
 from shared.core.records import File, Upload, UploadStatus
 from shared.core.room import Room
-from shared.ports import Expired
+from shared.ports import Due
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb.type_defs import PutTypeDef
@@ -78,9 +78,9 @@ class DynamoUploads:
         """Remove the record, if it is there."""
         self._dynamo.delete({"TableName": self._table, "Key": _key(upload.space, upload.id).encode()})
 
-    def expired(self, before: float) -> Iterator[Expired]:
+    def due(self, before: float) -> Iterator[Due]:
         """Give the files and uploads that are due before this time, the oldest first, from the index."""
         passed = Sorted("<", f"{int(before):012d}")
         for item in self._dynamo.query(self._table, "due", passed, index=tables.DUE):
             org, contract = item[PARTITION].split("/")[:2]
-            yield Expired(Space(org, contract), item[SORT])
+            yield Due(Space(org, contract), item[SORT])

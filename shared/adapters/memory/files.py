@@ -7,6 +7,7 @@ from threading import RLock
 import msgspec
 
 from shared.adapters.memory.rows import Rows
+from shared.core import expiry
 from shared.core import room as storage
 from shared.core.errors import Conflict, Full
 from shared.core.ids import Space
@@ -87,10 +88,11 @@ class MemoryFiles:
         with self._lock:
             return self._stored.find(space) or Stored()
 
-    def expired(self, before: float) -> list[File]:
-        """Give the files that expire before this time."""
+    def due(self) -> list[tuple[int, File]]:
+        """Give the files that are due some time, and when."""
         with self._lock:
-            return [file for file in self._files.where(lambda _: True) if (file.expires_at or before) < before]
+            found = ((expiry.file_due(file), file) for file in self._files.where(lambda _: True))
+            return [(at, file) for at, file in found if at is not None]
 
 
 def _held(file: File, batches: set[str], until: int | None) -> File:

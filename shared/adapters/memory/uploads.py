@@ -1,4 +1,4 @@
-"""The records of uploads in memory, and what of them and of the files has expired."""
+"""The records of uploads in memory, and what of them and of the files is due."""
 
 from collections.abc import Callable, Iterator
 from threading import RLock
@@ -12,7 +12,7 @@ from shared.core.errors import Conflict
 from shared.core.ids import Space
 from shared.core.records import File, Upload, UploadStatus
 from shared.core.room import Room
-from shared.ports import Expired
+from shared.ports import Due
 
 
 class MemoryUploads:
@@ -59,10 +59,10 @@ class MemoryUploads:
             if (upload.space, upload.id) in self._uploads:
                 del self._uploads[upload.space, upload.id]
 
-    def expired(self, before: float) -> Iterator[Expired]:
+    def due(self, before: float) -> Iterator[Due]:
         """Give the files and uploads that are due before this time, the oldest first."""
         with self._lock:
-            due = [(file.expires_at or 0, Expired(file.space, file.id)) for file in self._files.expired(before)]
+            due = [(at, Due(file.space, file.id)) for at, file in self._files.due()]
             uploads = self._uploads.where(lambda _: True)
-            due += [(expiry.due(upload), Expired(upload.space, upload.id)) for upload in uploads]
+            due += [(expiry.due(upload), Due(upload.space, upload.id)) for upload in uploads]
         return iter([one for at, one in sorted(due) if at < before])
