@@ -30,11 +30,14 @@ SIZES = {
     "scan": LONG,
     "validate": LONG,
     "plan": LONG,
+    "drain": LONG,
+    "close": LONG,
+    "fail": LONG,
     "finalize": LONG,
     "notify": LONG,
     "sweep": Size(seconds=60 * SWEEP_MINUTES, memory=512),
 }
-"""What reads or writes whole files, and what goes over all batches; everything else is a few calls."""
+"""What reads or writes whole files, what writes all shards of a batch, and what goes over all batches; everything else is a few calls."""
 
 UNDELIVERED_DAYS = 14
 

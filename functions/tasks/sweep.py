@@ -1,5 +1,6 @@
-"""Sweep: no batch stays without an execution, no file without its scan, and what has expired is removed. On a schedule all is looked at; at a failed execution, its batch at once.
+"""Sweep: no batch stays without an execution, no file without its scan, and what has expired is removed.
 
+On a schedule all is looked at; at a failed execution, its batch at once.
 The first event is EventBridge's scheduled one; the second its `Step Functions Execution Status Change`, whose `detail.input` names the batch.
 """
 

@@ -53,10 +53,14 @@ class ShardPlan(msgspec.Struct, frozen=True):
 
 
 class ShardSize(msgspec.Struct, frozen=True):
-    """The most of a shard: lines, and tokens of prompts and allowed answers together."""
+    """The most of a shard: lines, and tokens of prompts and allowed answers together.
+
+    Where a file would make more than some `shards` by its tokens, a shard may have more of them (`widened`).
+    """
 
     lines: int = 1000
     tokens: int = 2_000_000
+    shards: int = 4000
 
 
 _PLAN = msgspec.msgpack.Decoder(ShardPlan)
@@ -72,12 +76,22 @@ def decode(data: bytes) -> ShardPlan:
     return _PLAN.decode(data)
 
 
+def _cost(entry: Entry, default_cap: int) -> int:
+    return entry.length // BYTES_PER_TOKEN + (entry.cap or default_cap) * entry.n
+
+
+def widened(size: ShardSize, lines: Iterable[Entry], default_cap: int) -> ShardSize:
+    """Give the size by which all lines of a file make no more than about `size.shards` shards, however much they may cost."""
+    total = sum(_cost(entry, default_cap) for entry in lines)
+    return msgspec.structs.replace(size, tokens=max(size.tokens, -(-total // size.shards)))
+
+
 def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[list[PlanLine]]:
     """Cut lines into shards. `default_cap` stands for the answers of lines that name no limit."""
     shard: list[PlanLine] = []
     tokens = 0
     for entry in lines:
-        cost = entry.length // BYTES_PER_TOKEN + (entry.cap or default_cap) * entry.n
+        cost = _cost(entry, default_cap)
         if shard and (len(shard) >= size.lines or tokens + cost > size.tokens):
             yield shard
             shard, tokens = [], 0

@@ -4,13 +4,13 @@ Every state reads the batch first and falls through when its work is done, so th
 failure) walks the same way to where the last one stopped.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from itertools import islice
 
 import msgspec
 
-from shared.core import lifecycle, paths, plan
+from shared.core import lease, lifecycle, paths, plan
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.models import Registry
@@ -90,13 +90,17 @@ class Pipeline:
             return batch
         if batch.model is None or batch.revision is None:
             raise AssertionError(f"{ref} was not validated")
-        lines = (item for item in inputs.index(batch, self._blobs) if isinstance(item, Entry))
-        cap = self._registry[batch.model].max_output
-        count = self._put_shards(batch, batch.revision, plan.cut(lines, self._shard_size, cap))
+        cap, size = self._registry[batch.model].max_output, self._shard_size
+        if batch.counts.total > size.shards:  # otherwise there cannot be too many
+            size = plan.widened(size, self._lines(batch), cap)
+        count = self._put_shards(batch, batch.revision, plan.cut(self._lines(batch), size, cap))
         batch = self._batches.update(ref, lambda batch: _unless_ended(batch, shards=count))
         if lifecycle.is_terminal(batch):
             self._withdraw(ref)
         return batch
+
+    def _lines(self, batch: Batch) -> Iterator[Entry]:
+        return (item for item in inputs.index(batch, self._blobs) if isinstance(item, Entry))
 
     def _withdraw(self, ref: BatchRef) -> None:
         """Leave nothing of a plan that came too late: its batch has ended, and nobody is to work at it."""
@@ -157,7 +161,7 @@ class Pipeline:
             lambda batch: batch if batch.drain_until is not None else _unless_ended(batch, drain_until=now + DRAIN),
         )
         for shard in self._shards.of(ref):
-            if shard.state in {ShardState.READY, ShardState.LEASED} and not shard.draining:
+            if lease.is_open(shard) and not shard.draining:
                 self._shards.drain(shard)
         leased = any(shard.state is ShardState.LEASED for shard in self._shards.of(ref))
         over = batch.drain_until is None or now >= batch.drain_until
@@ -166,7 +170,7 @@ class Pipeline:
     def close(self, ref: BatchRef) -> Batch:
         """Raise the fence: no commit succeeds afterwards. Shards that are done have taken their last one already."""
         for shard in self._shards.of(ref):
-            if shard.state is not ShardState.DONE:
+            if lease.is_open(shard):
                 self._shards.close(shard)
         return self._batches.get(ref)
 

@@ -59,6 +59,20 @@ def test_no_cut_is_made_without_need(lines: list[Entry], size: ShardSize) -> Non
         assert len(before) == size.lines or sum(before) + after[0] > size.tokens
 
 
+@given(st.lists(entries, max_size=200), sizes)
+def test_a_file_of_heavy_lines_is_cut_into_heavier_shards_rather_than_into_ever_more(
+    lines: list[Entry], size: ShardSize
+) -> None:
+    """Each shard is a plan to write and a record to close, for which there is an end of time; the bound on lines stays."""
+    size = replace(size, shards=5)
+    wide = plan.widened(size, lines, DEFAULT_CAP)
+    shards = list(plan.cut(lines, wide, DEFAULT_CAP))
+
+    assert len(shards) <= 2 * size.shards + len(lines) // size.lines + 1
+    assert replace(wide, tokens=0) == replace(size, tokens=0)
+    assert size == wide or sum(map(cost, lines)) > size.tokens * size.shards
+
+
 @pytest.mark.parametrize(
     ("one", "tokens"), [(entry(1), 150), (entry(1, cap=7), 107), (entry(1, cap=7, n=3), 121), (entry(1, n=2), 200)]
 )
