@@ -81,10 +81,11 @@ def test_all_lambdas_are_traced(template: Template) -> None:
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_what_goes_over_whole_files_has_the_time_and_the_memory(template: Template, task: str) -> None:
+def test_what_goes_over_whole_files_or_all_shards_has_the_time_and_the_memory(template: Template, task: str) -> None:
     """Everything else is a few calls."""
     properties = template.function(f"functions.tasks.{task}")
-    expected = {"sweep": (300, 512)} | dict.fromkeys(("scan", "validate", "plan", "finalize", "notify"), (900, 1769))
+    long = ("scan", "validate", "plan", "drain", "close", "fail", "finalize", "notify")
+    expected = {"sweep": (300, 512)} | dict.fromkeys(long, (900, 1769))
     assert expected.get(task, (60, 512)) == (properties["Timeout"], properties["MemorySize"])
 
 
