@@ -10,11 +10,12 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from gpu_job import vllm_engine
+from gpu_job.adapters import AdapterFiles, Adapters
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine
@@ -44,7 +45,7 @@ THREADS = 32
 _log = logging.getLogger("slackwater.worker")
 
 
-async def work(settings: WorkerSettings, model: Model) -> None:
+async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Model]) -> None:
     """Run one worker to its end."""
     # Python's own number follows the processors: few calls to a store that hangs would keep all leases from being renewed.
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
@@ -59,13 +60,20 @@ async def work(settings: WorkerSettings, model: Model) -> None:
         shards=shards,
         workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
     )
-    engine = _engine(settings, model)
+    engine = _engine(settings, model, list(adapters.values()))
     structured = StructuredOutputs()
+    files = AdapterFiles(store, Path(settings.state_dir) / "adapters")
     async with Upstream(engine, max_in_flight=model.max_in_flight) as upstream:
         worker = Worker(
             settings,
             model,
-            dispatcher=Dispatcher(engine, upstream, structured=structured, row_seconds=settings.row_seconds),
+            dispatcher=Dispatcher(
+                engine,
+                upstream,
+                adapters=Adapters(adapters, files=files, upstream=upstream),
+                structured=structured,
+                row_seconds=settings.row_seconds,
+            ),
             committer=Committer(blobs=store, log=chunks, new_id=new_id),
             queue=shards,
             shards=shards,
@@ -83,7 +91,7 @@ async def work(settings: WorkerSettings, model: Model) -> None:
             await structured.close()
 
 
-def _engine(settings: WorkerSettings, model: Model) -> Engine:
+def _engine(settings: WorkerSettings, model: Model, adapters: Sequence[Model]) -> Engine:
     if model.engine == "openai":
         return RemoteEngine(model.source)
     state = Path(settings.state_dir)
@@ -97,8 +105,8 @@ def _engine(settings: WorkerSettings, model: Model) -> Engine:
         )
     python = settings.engine_python or sys.executable
     return EngineProcess(
-        lambda port: vllm_engine.command(python, model, SERVED_NAME, port, cpu=settings.engine_cpu),
-        env={**os.environ, **vllm_engine.environment(cpu=settings.engine_cpu, state=state)},
+        lambda port: vllm_engine.command(python, model, SERVED_NAME, port, cpu=settings.engine_cpu, adapters=adapters),
+        env={**os.environ, **vllm_engine.environment(cpu=settings.engine_cpu, state=state, adapters=bool(adapters))},
         log_path=log,
         start_timeout=VLLM_START_SECONDS,
     )
@@ -116,27 +124,28 @@ def _stop_on_signals(worker: Worker) -> None:
         loop.add_signal_handler(number, stop)
 
 
-def _read(env: Mapping[str, str]) -> tuple[WorkerSettings, Model]:
+def _read(env: Mapping[str, str]) -> tuple[WorkerSettings, Model, Mapping[str, Model]]:
     settings = WorkerSettings.from_env(env)
     registry = Registry.from_json(Path(settings.models_file).read_bytes())
     try:
-        return settings, registry.revision(settings.revision)
+        model = registry.revision(settings.revision)
     except KeyError:
         raise ValueError(
             f"{settings.models_file} has no revision {settings.revision!r}: deploy the functions and the worker's image with the same models"
         ) from None
+    return settings, model, registry.adapters(model)
 
 
 def main() -> None:
     """Run the worker that the environment describes."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s", stream=sys.stderr)
     try:
-        settings, model = _read(os.environ)
+        settings, model, adapters = _read(os.environ)
     except (OSError, ValueError) as wrong:
         sys.stderr.write(f"error: {wrong}\n")
         sys.exit(2)
     try:
-        asyncio.run(work(settings, model))
+        asyncio.run(work(settings, model, adapters))
     except* EngineFailed as group:
         for error in group.exceptions:
             _log.error("%s", error)

@@ -17,6 +17,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from http import HTTPStatus
 from typing import Protocol
 
+from gpu_job.adapters import Adapters
 from gpu_job.engine import Engine, EngineFailed
 from gpu_job.gate import Gate
 from gpu_job.row import Finished, Garbage, Row, finish, give_up, read, refuse
@@ -55,12 +56,14 @@ class Dispatcher:
         engine: Engine,
         upstream: Way,
         *,
+        adapters: Adapters,
         structured: StructuredOutputs,
         row_seconds: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._engine = engine
         self._upstream = upstream
+        self._adapters = adapters
         self._structured = structured
         self._row_seconds = row_seconds
         self._sleep = sleep
@@ -115,7 +118,9 @@ class Dispatcher:
         generation = self._engine.generation
         self._used = True
         try:
-            reply = await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
+            reply = await self._adapters.refusal(row.request.model, generation)
+            if reply is None:
+                reply = await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
         except EngineUnreachable as error:
             if await self._died(generation):
                 return self._death(row) if error.sent else None

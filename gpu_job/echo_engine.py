@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 
 import msgspec
 from aiohttp import web
@@ -49,6 +50,13 @@ class Options:
     token_delay: float = 0.0
 
 
+class Adapter(msgspec.Struct):
+    """POST /v1/load_lora_adapter."""
+
+    lora_name: str
+    lora_path: str
+
+
 class EchoServer:
     """The endpoints over one set of counters."""
 
@@ -57,6 +65,7 @@ class EchoServer:
         self._started = int(time.time())
         self._ids = itertools.count(1)
         self._slots = asyncio.Semaphore(options.slots) if options.slots else None
+        self._adapters: set[str] = set()
         self._running = self._waiting = self._prompt_tokens = self._generated_tokens = 0
 
     def app(self) -> web.Application:
@@ -65,6 +74,7 @@ class EchoServer:
         app.router.add_get("/health", self._health)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_post("/v1/load_lora_adapter", self._load)
         for path in _KINDS:
             app.router.add_post(path, self._serve)
         return app
@@ -96,13 +106,28 @@ class EchoServer:
             )
         )
 
+    async def _load(self, request: web.Request) -> web.Response:
+        """Take any folder that has an adapter's configuration, which may name a fault."""
+        asked = msgspec.json.decode(await request.read(), type=Adapter)
+        config = Path(asked.lora_path) / "adapter_config.json"
+        if asked.lora_name in self._adapters:
+            return _error(HTTPStatus.BAD_REQUEST, "It has already been loaded.", kind="InvalidUserInput")
+        if not config.exists():
+            return _error(HTTPStatus.NOT_FOUND, f"There is nothing at {config.parent}.")
+        if (fault := msgspec.json.decode(config.read_bytes()).get("fault")) == "crash":
+            os._exit(1)
+        if fault is not None:
+            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, f"The adapter at {config.parent} is for another model.")
+        self._adapters.add(asked.lora_name)
+        return web.Response(text=f"Success: LoRA adapter '{asked.lora_name}' added successfully.")
+
     async def _serve(self, request: web.Request) -> web.Response:
         kind, prefix = _KINDS[request.path]
         try:
             asked = msgspec.json.decode(await request.read(), type=kind, strict=False)
         except msgspec.DecodeError as error:
             return _error(HTTPStatus.BAD_REQUEST, str(error))
-        if asked.model not in (None, self._options.model):
+        if asked.model not in (None, self._options.model, *self._adapters):
             return _error(HTTPStatus.NOT_FOUND, f"The model `{asked.model}` does not exist.", param="model")
         words = asked.prompt_tokens()
         if words > self._options.max_model_len:
@@ -132,7 +157,11 @@ class EchoServer:
         if self._options.token_delay:
             await asyncio.sleep(self._options.token_delay * answer.generated)
         self._generated_tokens += answer.generated
-        named = {"id": f"{prefix}-{next(self._ids)}", "created": int(time.time()), "model": self._options.model}
+        named = {
+            "id": f"{prefix}-{next(self._ids)}",
+            "created": int(time.time()),
+            "model": asked.model or self._options.model,
+        }
         return _json(named | answer.body)
 
     @asynccontextmanager
@@ -157,8 +186,10 @@ def _json(body: object) -> web.Response:
     return web.Response(body=msgspec.json.encode(body), content_type="application/json")
 
 
-def _error(status: int, message: str, *, param: str | None = None) -> web.Response:
-    kind = {400: "BadRequestError", 404: "NotFoundError", 429: "RateLimitError"}.get(status, "InternalServerError")
+def _error(status: int, message: str, *, param: str | None = None, kind: str | None = None) -> web.Response:
+    kind = kind or {400: "BadRequestError", 404: "NotFoundError", 429: "RateLimitError"}.get(
+        status, "InternalServerError"
+    )
     body = msgspec.json.encode({"error": {"message": message, "type": kind, "param": param, "code": status}})
     return web.Response(status=status, body=body, content_type="application/json")
 

@@ -150,6 +150,8 @@ def _error(reply: Reply) -> dict[str, Any]:
     message, param = said.get("message", said.get("detail")), said.get("param")
     refused = reply.status < HTTPStatus.INTERNAL_SERVER_ERROR and reply.status != HTTPStatus.TOO_MANY_REQUESTS
     code = "invalid_request" if refused else "server_error"
+    if reply.status == HTTPStatus.NOT_FOUND and param == "model":
+        code = "model_not_found"
     return {
         "message": message if isinstance(message, str) else f"the engine answered {reply.status}",
         "type": "invalid_request_error" if refused else "server_error",

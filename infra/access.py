@@ -22,6 +22,9 @@ SCAN = paths.scan("*", "*")
 WORK = paths.batch(BatchRef("*", "*", "*")) + "*"
 """Input and result files; scans; the plans, chunks and line errors of batches."""
 
+MODEL = paths.model_file(f"{paths.MODELS}*", "*")
+"""Adapters of models, which the deployment keeps in the bucket."""
+
 PARTS = paths.upload_part("*", "*", "*")
 PIECES = paths.pieces("*", "*")
 LEGS = paths.leg("*", "*", 0).removesuffix("000000") + "*"
@@ -121,7 +124,7 @@ REACTIONS: Mapping[str, Access] = {
 """The Lambdas that EventBridge calls, by the name of their module."""
 
 WORKER = Access(
-    reads=(BATCHES,), writes=(SHARDS, MODELS), queries=(QUEUE,), gets=(CONTENT, WORK), puts=(WORK,), resumes=True
+    reads=(BATCHES,), writes=(SHARDS, MODELS), queries=(QUEUE,), gets=(CONTENT, WORK, MODEL), puts=(WORK,), resumes=True
 )
 
 READ_ITEMS = ("dynamodb:GetItem", "dynamodb:Query")

@@ -25,6 +25,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         port: The port of the API.
         time_scale: How many times faster windows and waits pass.
         state: The folder of models, logs and objects.
+        models: The models file, as `shared.core.models` has it; sources are folders below `models` of the state folder, or absolute.
         max_workers: The most workers of one model.
         shard_lines: The most lines of a shard.
         lease_seconds: How long a lease lasts that nobody renews.
@@ -39,6 +40,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 8000
     time_scale: float = 1.0
     state: str = str(ROOT / ".slackwater")
+    models: str = str(ROOT / "local" / "models.json")
     max_workers: int = 1
     shard_lines: int = 500
     lease_seconds: float = 60.0

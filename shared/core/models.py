@@ -30,7 +30,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     Attributes:
         id: The public name.
         revision: `<id>@<weights commit or version>`: what workers serve and shards queue for.
-        source: Where the weights are: a hub repository, a folder, or the base URL of a running server (engine `openai`).
+        source: Where the weights are: a hub repository, a folder, or the base URL of a running server (engine `openai`). Of an adapter: a folder
+            of the worker's machine, or a prefix of the bucket that begins with `models/`.
         engine: Which engine serves it.
         endpoints: The request urls it answers, e.g. `/v1/chat/completions`.
         context: The longest prompt and answer together, in tokens.
@@ -107,6 +108,10 @@ class Registry(Mapping[str, Model]):
     def seen_by(self, org: str) -> dict[str, Model]:
         """Give the models that an organization may name: those of the catalog and its own, as far as they are active."""
         return {name: model for name, model in self._by_id.items() if model.active and model.org in {None, org}}
+
+    def adapters(self, base: Model) -> dict[str, Model]:
+        """Give the adapters of a model that are served, by public name."""
+        return {name: model for name, model in self._by_id.items() if model.base == base.id and model.active}
 
     def base(self, model: Model) -> Model:
         """Give the model whose workers serve it: itself, or what it is an adapter of."""

@@ -1,6 +1,14 @@
-"""The keys of the bucket. Every one begins with the organization; nothing else builds a key."""
+"""The keys of the bucket. Every one begins with the organization, but for those of models; nothing else builds a key."""
 
 from shared.core.ids import BatchRef
+
+MODELS = "models/"
+"""What the sources of models in the bucket begin with: `models/{repository}/{revision}`. The deployment puts them there, not its callers."""
+
+
+def model_file(source: str, name: str) -> str:
+    """Name a file of a model whose source is in the bucket."""
+    return f"{source.rstrip('/')}/{name}"
 
 
 def file(org: str, file_id: str) -> str:

@@ -101,3 +101,12 @@ def test_an_organization_sees_the_catalog_and_its_own() -> None:
 
     assert ["echo", "ft:echo:mine"] == list(models.seen_by("acme"))
     assert ["echo"] == list(models.seen_by("globex"))
+
+
+def test_a_base_knows_the_adapters_that_are_served_beside_it() -> None:
+    """Those of all organizations, since a worker serves them all; not those that are no longer active, nor another base's."""
+    idle, foreign = TUNED | {"id": "ft:idle", "revision": "i", "active": False}, TUNED | {"id": "ft:f", "revision": "f"}
+    models = registry(ECHO, TUNED, OTHER, idle, foreign | {"base": OTHER["id"]})
+
+    assert ["ft:echo:mine"] == list(models.adapters(models["echo"]))
+    assert [] == list(models.adapters(models["ft:echo:mine"]))

@@ -29,7 +29,13 @@ def test_every_key_is_looked_at_here() -> None:
     """A new key builder comes with its line in this file."""
     builders = {name for name, value in vars(paths).items() if getattr(value, "__module__", "") == paths.__name__}
 
-    assert builders == KEYS.keys()
+    assert builders == {*KEYS, "model_file"}
+
+
+def test_the_files_of_models_are_no_organization_s() -> None:
+    """They have a place of their own, which a registry names."""
+    assert "models/acme/tides/1/weights" == paths.model_file(f"{paths.MODELS}acme/tides/1", "weights")
+    assert "models/acme/tides/1/weights" == paths.model_file(f"{paths.MODELS}acme/tides/1/", "weights")
 
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)

@@ -1,12 +1,15 @@
 """One stack for all tests that need no other: real processes, real HTTP, short leases."""
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from openai import OpenAI
 
 from functions.api.wiring import build
 from local.options import Options
+from tests.e2e import adapters
 from tests.e2e.stack import LocalStack, running
 from tests.serving import serving
 
@@ -46,14 +49,27 @@ def fast_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
 
 @pytest.fixture(scope="session")
 def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]:
-    """A stack with the real model, as `slackwater up` starts it: one vLLM server a model, for all tests."""
+    """A stack with the real model, as `slackwater up` starts it, and adapters of it: one vLLM server a model, for all tests."""
     state = tmp_path_factory.mktemp("vllm")
     for kept in ("models", "vllm"):  # the weights, and what vLLM finds out about them in twenty seconds
         folder = Options().folder / kept
         folder.mkdir(parents=True, exist_ok=True)
         (state / kept).symlink_to(folder)
-    with running(state) as stack:
+    with running(state, f"--models={_models_with_adapters(state)}") as stack:
         yield stack
+
+
+def _models_with_adapters(state: Path) -> Path:
+    models = json.loads(Path(Options().models).read_bytes())
+    base = next(model for model in models if model["id"] == "smollm2-135m")
+    for seed, name in enumerate(("one", "two", "damaged")):
+        folder = adapters.write(state / "adapters-of-tests" / name, seed)
+        if name == "damaged":
+            (folder / "adapter_model.safetensors").write_bytes(b"half of it")
+        models.append(adapters.described(base, name, folder))
+    path = state / "models-of-tests.json"
+    path.write_text(json.dumps(models))
+    return path
 
 
 @pytest.fixture

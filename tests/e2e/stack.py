@@ -22,6 +22,7 @@ from shared.settings import ApiSettings
 ENDED = {"completed", "failed", "expired", "cancelled"}
 START_SECONDS = 120.0
 END_SECONDS = 200.0
+SERVER = "vllm.entrypoints.openai.api_server"
 
 
 class LocalStack:
@@ -48,6 +49,15 @@ class LocalStack:
             for pid, args in _processes()
             if f"--port={self.port}" in args or str(self.port) in args
             if module in args and "gpu_job.leash" not in args
+        ]
+
+    def engines(self) -> list[int]:
+        """Give the process ids of vLLM's servers."""
+        mine = f"VLLM_CACHE_ROOT={self.state}/".encode()
+        return [
+            pid
+            for pid, args in _processes()
+            if SERVER in args and "gpu_job.leash" not in args and mine in _environment(pid)
         ]
 
     def api_settings(self) -> ApiSettings:
@@ -120,6 +130,11 @@ def embedding(custom_id: str, text: str | list[str], model: str = "echo", **fiel
     """Give a request line that wants vectors."""
     body = {"model": model, "input": text, **fields}
     return {"custom_id": custom_id, "method": "POST", "url": "/v1/embeddings", "body": body}
+
+
+def line(custom_id: str, url: str, **body: Any) -> dict[str, Any]:
+    """Give a request line of any kind."""
+    return {"custom_id": custom_id, "method": "POST", "url": url, "body": body}
 
 
 def jsonl(lines: Sequence[dict[str, Any]]) -> bytes:

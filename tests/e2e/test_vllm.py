@@ -2,20 +2,23 @@
 
 import base64
 import io
+import json
 import math
 import operator
 import os
+import signal
 import struct
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 
 from local.demo import demonstrate
 from local.options import ROOT
-from tests.e2e.stack import LocalStack, assert_exactly_once, chat, embedding, submit, until
+from tests.e2e.stack import LocalStack, assert_exactly_once, chat, embedding, line, submit, until
 
 pytestmark = [pytest.mark.stack, pytest.mark.vllm]
 
@@ -80,6 +83,99 @@ def test_the_readme_s_commands_run(vllm_stack: LocalStack, tmp_path: Path) -> No
     assert "Paris" in "".join(path.read_text() for path in tmp_path.glob("*_output.jsonl"))
 
 
+def test_adapters_and_their_base_in_one_batch(vllm_stack: LocalStack) -> None:
+    """Each row is answered by the model that it names, be it loaded or not; one that cannot be loaded fails its own rows alone."""
+    names = [MODEL, f"ft:{MODEL}:one", f"ft:{MODEL}:two", f"ft:{MODEL}:damaged"]
+    question = "What is the capital of France? Tell me all about it."
+    lines = [chat(f"{name} {n}", question, name, max_tokens=16, temperature=0) for n in range(3) for name in names]
+    with vllm_stack.client() as client:
+        batch = until(client, submit(client, lines))
+        assert "completed" == batch.status
+        found = assert_exactly_once(client, batch, lines)
+    bodies = {name: [found[f"{name} {n}"]["response"]["body"] for n in range(3)] for name in names}
+    assert ["model_not_found"] * 3 == [body["error"]["code"] for body in bodies.pop(names[3])]
+    assert all(name == body["model"] for name, answers in bodies.items() for body in answers)
+    said = {name: {_said(body) for body in answers} for name, answers in bodies.items()}
+    assert [1, 1, 1] == [len(texts) for texts in said.values()]
+    assert 3 == len(set.union(*said.values()))
+
+
+def test_structured_outputs(vllm_stack: LocalStack) -> None:
+    """What a schema asks for comes back; so does what was cut off, as it is."""
+    city = _schema(
+        {
+            "type": "object",
+            "properties": {"city": {"enum": ["Paris", "Rome"]}, "large": {"type": "boolean"}},
+            "required": ["city", "large"],
+            "additionalProperties": False,
+        }
+    )
+    lines = [
+        chat(
+            "schema",
+            "Which city is the capital of France?",
+            MODEL,
+            max_tokens=40,
+            n=2,
+            temperature=1,
+            response_format=city,
+        ),
+        chat("cut", "Write a long story.", MODEL, max_tokens=8, response_format={"type": "json_object"}),
+    ]
+    with vllm_stack.client() as client:
+        batch = until(client, submit(client, lines))
+        assert "completed" == batch.status
+        found = assert_exactly_once(client, batch, lines)
+    choices = [json.loads(choice["message"]["content"]) for choice in found["schema"]["response"]["body"]["choices"]]
+    assert [True, True] == [answer["city"] in {"Paris", "Rome"} for answer in choices]
+    assert "length" == found["cut"]["response"]["body"]["choices"][0]["finish_reason"]
+
+
+def test_completions_and_responses(vllm_stack: LocalStack) -> None:
+    """The other two endpoints of a model that writes; a text that is too long fails its line alone."""
+    completions, responses = "/v1/completions", "/v1/responses"
+    city = {"type": "object", "properties": {"city": {"enum": ["Paris", "Rome"]}}, "required": ["city"]}
+    form = {"type": "json_schema", "name": "city", "schema": city}
+    kinds = [
+        [
+            line("several", completions, model=MODEL, prompt=["Paris is", "Rome is"], max_tokens=4),
+            line("too-long", completions, model=MODEL, prompt="word " * 4000, max_tokens=4),
+        ],
+        [
+            line("text", responses, model=MODEL, input="What is the capital of France?", temperature=0),
+            line("json", responses, model=MODEL, input="Name a city.", max_output_tokens=40, text={"format": form}),
+            line("too-long", responses, model=MODEL, input="word " * 4000),
+        ],
+    ]
+    found = {}
+    with vllm_stack.client() as client:
+        for batch, lines in [(submit(client, lines), lines) for lines in kinds]:
+            ended = until(client, batch)
+            rows = assert_exactly_once(client, ended, lines)
+            assert "context_length_exceeded" == rows.pop("too-long")["response"]["body"]["error"]["code"]
+            assert ended.usage is not None
+            assert min(ended.usage.input_tokens, ended.usage.output_tokens) > 0
+            found |= {custom_id: row["response"]["body"] for custom_id, row in rows.items()}
+    assert [0, 1] == [choice["index"] for choice in found["several"]["choices"]]
+    assert "Paris" in found["text"]["output"][-1]["content"][0]["text"]
+    assert json.loads(found["json"]["output"][-1]["content"][0]["text"])["city"] in {"Paris", "Rome"}
+
+
+def test_an_engine_that_is_killed_in_the_middle(vllm_stack: LocalStack) -> None:
+    """The next one takes over what was inside, and loads its adapters again; nothing is lost, and nothing answered twice."""
+    names = [MODEL, f"ft:{MODEL}:one"]
+    lines = [chat(f"short {n}", "hi", names[n % 2], max_tokens=2) for n in range(4)]
+    lines += [chat(f"long {n}", "Count.", names[n % 2], max_tokens=60, ignore_eos=True) for n in range(4)]
+    with vllm_stack.client() as client:
+        batch = until(client, submit(client, lines), done=1)
+        for pid in vllm_stack.engines():
+            os.kill(pid, signal.SIGKILL)
+        batch = until(client, batch)
+        found = assert_exactly_once(client, batch, lines)
+    assert "completed" == batch.status
+    assert {200} == {row["response"]["status_code"] for row in found.values()}
+
+
 def test_embeddings(vllm_stack: LocalStack) -> None:
     """Vectors of length 1 in either encoding, near to each other where the texts are; tokens are counted, and a text that is too long fails its line alone."""
     cat, feline, bill = "The cat sits on the mat.", "A cat is sitting on a rug.", "Please send me the invoice."
@@ -109,6 +205,10 @@ def test_embeddings(vllm_stack: LocalStack) -> None:
         batch = until(client, submit(client, lines))
         found = assert_exactly_once(client, batch, lines)
     assert (None, "context_length_exceeded") == (found["too-long"]["response"], found["too-long"]["error"]["code"])
+
+
+def _said(body: dict[str, Any]) -> str:
+    return str(body["choices"][0]["message"]["content"])
 
 
 def _likeness(one: list[float], other: list[float]) -> float:

@@ -17,6 +17,7 @@ from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.records import Usage
 from shared.core.request_line import RequestLine
+from tests import dispatching
 from tests.gpu_job.engines import echo
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -33,7 +34,7 @@ async def dispatcher(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[
     engine = echo(tmp_path_factory.mktemp("echo"), "--model", SERVED_NAME)
     structured = StructuredOutputs()
     async with Upstream(engine, max_in_flight=4) as upstream:
-        made = Dispatcher(engine, upstream, structured=structured, row_seconds=60)
+        made = dispatching.dispatcher(engine, upstream, structured=structured, row_seconds=60)
         keeper = asyncio.create_task(made.keep_alive())
         await made.ready()
         yield made

@@ -1,9 +1,10 @@
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gpu_job.vllm_engine import command, engine_args, environment
-from shared.core.models import Model
+from shared.core.models import AdapterLimit, Model
 
 CHAT = ("/v1/chat/completions",)
 
@@ -90,6 +91,50 @@ def test_a_model_that_writes_nothing_has_no_longest_answer() -> None:
     """Embeddings have no tokens to count."""
     found = engine_args(model("--runner", "pooling", endpoints=("/v1/embeddings",)), cpu=False)
     assert ["--model=/models/m", "--max-model-len=2048", "--runner", "pooling"] == found
+
+
+LIMITS = (AdapterLimit(rank=64, count=4), AdapterLimit(rank=32, count=8))
+
+
+@pytest.mark.parametrize(
+    ("ranks", "limits", "rank", "at_once", "in_memory"),
+    [
+        ((8,), (), 8, 1, 1),
+        ((8, 12), (), 16, 2, 2),
+        ((8,) * 20, (), 8, 8, 20),
+        ((8,) * 99, (), 8, 8, 32),
+        ((32,) * 9, LIMITS, 32, 8, 9),
+        ((8,) * 5 + (33,), LIMITS, 64, 4, 6),
+        ((8, 65), LIMITS, 8, 1, 1),
+    ],
+)
+def test_adapters_are_given_room(
+    ranks: tuple[int, ...], limits: tuple[AdapterLimit, ...], rank: int, at_once: int, in_memory: int
+) -> None:
+    """For the highest rank that may be in a batch, and for as many at once as the base has been proved to serve at that rank."""
+    base = msgspec.structs.replace(model("--dtype", "half"), adapter_limits=limits)
+    adapters = [msgspec.structs.replace(base, id=f"ft:{n}", base="m", rank=rank) for n, rank in enumerate(ranks)]
+    found = engine_args(base, cpu=False, adapters=adapters)
+    wanted = ["--enable-lora", f"--max-lora-rank={rank}", f"--max-loras={at_once}", f"--max-cpu-loras={in_memory}"]
+    assert [*wanted, "--dtype", "half"] == found[-6:]
+    assert wanted == [
+        flag for flag in command("python", base, "engine", 1, cpu=True, adapters=adapters) if "lora" in flag
+    ]
+
+
+def test_without_adapters_there_is_no_room_for_any() -> None:
+    """Neither flags nor a way to load one; an adapter that no batch may name makes none either."""
+    base = msgspec.structs.replace(model(), adapter_limits=LIMITS)
+    for adapters in ([], [msgspec.structs.replace(base, id="ft:1", base="m", rank=128)]):
+        assert not [flag for flag in engine_args(base, cpu=False, adapters=adapters) if "lora" in flag]
+    name = "VLLM_ALLOW_RUNTIME_LORA_UPDATING"
+    assert name not in environment(cpu=False, state=Path("/state"))
+    assert "1" == environment(cpu=False, state=Path("/state"), adapters=True)[name]
+
+
+def test_the_engine_fetches_no_media() -> None:
+    """What the worker has not put into a request for it stays where it is."""
+    assert "--allowed-media-domains=media.invalid" in of(cpu=False)
 
 
 def test_a_gpu_s_engine_gets_nothing_that_is_for_cpus() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from local.engine_env import NotInstalled
 from local.model_store import CHECKPOINTS, CONVERTER, PACKAGES, prepare
-from local.models import MODELS
+from local.options import Options
 from shared.core.models import Model
 
 SOURCE = "smollm2-135m"
@@ -147,5 +147,5 @@ def test_a_fetch_that_did_not_end_well_leaves_no_model(tmp_path: Path, broken: P
 
 def test_every_model_of_the_stack_that_vllm_serves_can_be_prepared() -> None:
     """What models.json names as a source is a name that the store knows."""
-    models = msgspec.json.decode(MODELS.read_bytes(), type=list[Model])
+    models = msgspec.json.decode(Path(Options().models).read_bytes(), type=list[Model])
     assert {model.source for model in models if model.engine == "vllm"} == PACKAGES.keys() | CHECKPOINTS.keys()

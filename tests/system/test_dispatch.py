@@ -10,11 +10,11 @@ import pytest
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import EngineFailed
 from gpu_job.row import Row, prepare
-from gpu_job.structured import StructuredOutputs
 from shared.core import request_line
 from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
+from tests import dispatching
 from tests.system.engine import RemoteEngine, ScriptedEngine, echo, hang
 
 URL = "/v1/chat/completions"
@@ -35,7 +35,7 @@ def row(prompt: str) -> Row:
 @asynccontextmanager
 async def kept_alive(engine: ScriptedEngine) -> AsyncIterator[tuple[Dispatcher, "asyncio.Task[None]"]]:
     """Give a dispatcher whose engine is ready, and the task that keeps it so."""
-    dispatcher = Dispatcher(engine, engine, structured=StructuredOutputs(), row_seconds=SECONDS)
+    dispatcher = dispatching.dispatcher(engine, engine, row_seconds=SECONDS)
     keeper = asyncio.create_task(dispatcher.keep_alive())
     await dispatcher.ready()
     yield dispatcher, keeper
@@ -105,7 +105,7 @@ async def test_an_engine_that_does_not_start_is_tried_three_times() -> None:
     engine = ScriptedEngine({})
     engine.broken = 3
     with pytest.raises(EngineFailed, match="the test wants it so"):
-        await Dispatcher(engine, engine, structured=StructuredOutputs(), row_seconds=SECONDS).keep_alive()
+        await dispatching.dispatcher(engine, engine, row_seconds=SECONDS).keep_alive()
     assert 0 == engine.broken
 
 

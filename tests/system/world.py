@@ -14,8 +14,6 @@ import msgspec
 from functions.tasks import job_ended, sweep
 from functions.tasks.messages import Message
 from gpu_job.chunks import Committer
-from gpu_job.dispatch import Dispatcher
-from gpu_job.structured import StructuredOutputs
 from gpu_job.worker import Worker
 from shared.adapters.memory import Memory
 from shared.core.errors import SlackwaterError
@@ -26,6 +24,7 @@ from shared.core.records import Batch
 from shared.services.roster import Roster
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
+from tests.dispatching import dispatcher
 from tests.system.api import URL, Api, WatchedBlobs
 from tests.system.aws import Ended, Executions, Jobs, let_go
 from tests.system.engine import Act, ScriptedEngine
@@ -213,7 +212,7 @@ class World:
         return Worker(
             settings,
             self.model,
-            dispatcher=Dispatcher(engine, engine, structured=StructuredOutputs(), row_seconds=settings.row_seconds),
+            dispatcher=dispatcher(engine, engine, row_seconds=settings.row_seconds),
             committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
             queue=self.shards,
             shards=self.shards,

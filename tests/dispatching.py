@@ -1,0 +1,34 @@
+"""The dispatcher as a worker has it, for tests that care for some of its parts only."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from threading import RLock
+
+from gpu_job.adapters import AdapterFiles, Adapters
+from gpu_job.dispatch import Dispatcher, Way
+from gpu_job.engine import Engine
+from gpu_job.structured import StructuredOutputs
+from shared.adapters.memory import MemoryBlobs
+from shared.core.models import Model
+from shared.ports import Blobs
+
+
+def dispatcher(
+    engine: Engine,
+    upstream: Way,
+    *,
+    row_seconds: float,
+    adapters: Mapping[str, Model] | None = None,
+    blobs: Blobs | None = None,
+    folder: Path = Path("/nowhere"),
+    structured: StructuredOutputs | None = None,
+) -> Dispatcher:
+    """Give a dispatcher; without `adapters` there are none."""
+    files = AdapterFiles(blobs or MemoryBlobs(RLock()), folder)
+    return Dispatcher(
+        engine,
+        upstream,
+        adapters=Adapters(adapters or {}, files=files, upstream=upstream),
+        structured=structured or StructuredOutputs(),
+        row_seconds=row_seconds,
+    )
