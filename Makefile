@@ -13,10 +13,10 @@ help: ## Say what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 $(LIGHT): requirements-dev.txt pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Slackwater needs Python 3.11 or newer; '$(PYTHON)' is older. Say which to use: make PYTHON=python3.12 ..."; exit 1; }
-	@echo "making $(VENV) (a minute or two)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Slackwater needs Python 3.11 or newer; '$(PYTHON)' is older, or not there. Say which to use: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "making $(VENV): some minutes"
 	@$(PYTHON) -m venv $(VENV) || { echo "could not make $(VENV); on Debian and Ubuntu: apt install python3-venv"; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.txt || { echo "could not install the packages: is there a network, and does pip reach a package index?"; exit 1; }
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements-dev.txt || { echo "could not install the packages: check the network, or set PIP_INDEX_URL to an index that you reach, and run the same command again"; exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e . 2>$(VENV)/install.log || { cat $(VENV)/install.log; exit 1; }
 	@touch $@
 

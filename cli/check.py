@@ -10,13 +10,24 @@ from cli.show import Pairs
 from cli.upload import upload
 from cli.wire import Verdict
 
+REFUSED_FILES = frozenset({400, 413, 422})
+"""The statuses of an upload that is refused for what is in the file, its name or its size."""
+
 PICO = {"picousd": Decimal("1e-12")}
 """What a unit of cost is in USD."""
 
 
-def check(client: Client, screen: Screen, path: Path, *, endpoint: str, window: str) -> Verdict:
-    """Ask what would become of a batch of this file; nothing of it stays on the server. Raises CliError."""
-    file = upload(client, screen, path)
+def check(client: Client, screen: Screen, path: Path, *, endpoint: str, window: str) -> Verdict | RefusedError:
+    """Ask what would become of a batch of this file, or why it cannot be uploaded; nothing of it stays on the server.
+
+    Raises CliError for what is not the file's fault.
+    """
+    try:
+        file = upload(client, screen, path)
+    except RefusedError as error:
+        if error.status not in REFUSED_FILES:
+            raise
+        return error
     try:
         return client.validate({"input_file_id": file.id, "endpoint": endpoint, "completion_window": window})
     finally:
@@ -26,8 +37,10 @@ def check(client: Client, screen: Screen, path: Path, *, endpoint: str, window: 
             screen.note(f"{file.id} stays on the server until it expires: {error.what}")
 
 
-def verdict(path: Path, found: Verdict) -> Pairs:
+def verdict(path: Path, found: Verdict | RefusedError) -> Pairs:
     """Give what is known of a file, and the first errors of its lines."""
+    if isinstance(found, RefusedError):
+        return [("file", str(path)), ("valid", "no"), ("error", found.what)]
     errors = found.errors.data if found.errors else []
     total = found.errors.total if found.errors and found.errors.total is not None else len(errors)
     most = found.usage_bounds

@@ -244,10 +244,10 @@ class Client:
 
     def _unreachable(self, error: httpx.RequestError) -> UnreachableError:
         server = self._server(error)
-        if server == self._target.base_url and self._target.loopback:
-            return UnreachableError(f"cannot reach {server}", "is `slackwater up` running?")
         why = f"no connection in {CONNECT_TIMEOUT:.0f} s" if isinstance(error, httpx.ConnectTimeout) else str(error)
-        return UnreachableError(f"cannot reach {server} ({why})", f"check {BASE_URL_VARIABLE} and the network")
+        local = server == self._target.base_url and self._target.loopback
+        hint = "is `slackwater up` running there?" if local else f"check {BASE_URL_VARIABLE} and the network"
+        return UnreachableError(f"cannot reach {server} ({why})", hint)
 
     def _refusal(self, answer: httpx.Response) -> AnswerError:
         try:

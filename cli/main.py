@@ -25,7 +25,7 @@ from cli.submit import check_input, parse_metadata
 from cli.submit import submit as submit_file
 from cli.target import API_KEY_VARIABLE, BASE_URL_VARIABLE, DEFAULT_BASE_URL
 from cli.watch import watch
-from cli.wire import CANCELLED, COMPLETED, ID_PATTERN, Batch
+from cli.wire import CANCELLED, COMPLETED, ID_PATTERN, Batch, Verdict
 
 DEFAULT_DIRECTORY = Path("results")
 DEFAULT_LIMIT = 20
@@ -238,10 +238,12 @@ def validate(
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
     with session(_world(ctx), base_url, api_key) as use:
-        found = [check(use.client, use.screen, file, endpoint=endpoint, window=window) for file in files]
-        for file, one in zip(files, found, strict=True):
-            use.screen.fields(verdict(file, one))
-        raise typer.Exit(0 if all(one.valid for one in found) else 1)
+        all_good = True
+        for file in files:
+            found = check(use.client, use.screen, file, endpoint=endpoint, window=window)
+            use.screen.fields(verdict(file, found))
+            all_good = all_good and isinstance(found, Verdict) and found.valid
+        raise typer.Exit(0 if all_good else 1)
 
 
 @app.command()

@@ -32,7 +32,7 @@ def details(batch: Batch) -> Pairs:
     pairs = [
         ("id", batch.id),
         ("status", batch.status),
-        ("waiting for", batch.reason),
+        ("reason", batch.reason),
         ("model", batch.model),
         ("endpoint", batch.endpoint),
         ("window", batch.completion_window),
@@ -85,6 +85,8 @@ def _errors(batch: Batch) -> Pairs:
         (f"line {error.line}" if error.line is not None else "error", f"{error.code}: {error.message}")
         for error in errors[:ERRORS_SHOWN]
     ]
-    if len(errors) > ERRORS_SHOWN:
-        pairs.append(("more", f"{len(errors) - ERRORS_SHOWN} more errors: slackwater get {batch.id} --json"))
+    # The server sends the first thousand, and says how many there are.
+    total = batch.errors.total if batch.errors and batch.errors.total is not None else len(errors)
+    if total > ERRORS_SHOWN:
+        pairs.append(("more", f"{total - ERRORS_SHOWN} more errors: slackwater get {batch.id} --json"))
     return pairs

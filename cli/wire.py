@@ -98,9 +98,9 @@ class Batch(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str | None:
-        """Why the batch waits, where the server says so."""
+        """Why the batch stands as it does, where the server says more than the status."""
         waiting = self.slackwater or self.gridline
-        return waiting.reason if waiting else None
+        return waiting.reason if waiting and waiting.reason != self.status else None
 
 
 class File(msgspec.Struct, frozen=True):

@@ -88,7 +88,11 @@ class Stack:
                 process.wait()
 
     def _start(self, name: str, module: str, args: list[str], env: dict[str, str]) -> subprocess.Popen[bytes]:
-        with (self._logs / f"{name}.log").open("wb") as log:
+        place = self._logs / f"{name}.log"
+        if place.exists():
+            # Kept, and moved rather than emptied: another stack of this folder may still be writing it.
+            place.replace(place.with_name(f"{name}.previous.log"))
+        with place.open("wb") as log:
             process = subprocess.Popen(  # noqa: S603 - our own modules
                 [sys.executable, "-m", "gpu_job.leash", sys.executable, "-m", module, *args],
                 env={**os.environ, **EVERYWHERE, **env},

@@ -14,7 +14,6 @@ Moto's state belongs to the process, so one `LocalAws` runs in a process at a ti
 
 import json
 import logging
-import shutil
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -26,6 +25,7 @@ import boto3
 from moto.core.common_models import BaseModel
 from moto.moto_api._internal.models import moto_api_backend
 
+from local.scratch import scratch
 from local.shim import functions as lambda_shim
 from local.shim import jobs as batch_shim
 from local.shim import objects, tables, workflow
@@ -42,8 +42,8 @@ REGION = "us-east-1"
 class LocalAws:
     """A moto server in this process; see the module.
 
-    `port` 0 takes a free one. `directory` gets `jobs/{job id}.log` (stdout and stderr of a job; kept) and `objects/` (the
-    bytes of S3; emptied at start and stop). `functions` are called in threads, several at once. `on_job_ended` is called in
+    `port` 0 takes a free one. `directory` gets `jobs/{job id}.log` (stdout and stderr of a job; kept) and a folder of this
+    server's own with the bytes of S3, gone when it stops. `functions` are called in threads, several at once. `on_job_ended` is called in
     a thread for every job that reached SUCCEEDED or FAILED. `kill_after` are the seconds between SIGTERM and SIGKILL.
     """
 
@@ -113,10 +113,7 @@ class LocalAws:
         self._endpoint = None
 
     def _install(self, undo: ExitStack, jobs: Jobs) -> None:
-        contents = self._directory.absolute() / "objects"
-        shutil.rmtree(contents, ignore_errors=True)
-        contents.mkdir(parents=True)
-        undo.callback(shutil.rmtree, contents, ignore_errors=True)
+        contents = undo.enter_context(scratch(self._directory.absolute()))
         jobs.directory.mkdir(parents=True, exist_ok=True)
         moto_api_backend.reset()
         undo.callback(moto_api_backend.reset)

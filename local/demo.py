@@ -21,6 +21,7 @@ from openai.types import Batch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from local.options import ROOT
 
@@ -129,7 +130,7 @@ def _show(console: Console, files: list[Path]) -> None:
     answers = {row["custom_id"]: _answer(row) for path in files for row in _lines(path)}
     table = Table("ticket", "message", "answer", show_lines=True)
     for custom_id, question in questions.items():
-        table.add_row(custom_id, _cut(question, 90), _cut(answers.get(custom_id, "[red]no answer[/]"), 200))
+        table.add_row(custom_id, _text(question, 90), answers.get(custom_id, _problem("no answer")))
     console.print(table)
 
 
@@ -150,22 +151,27 @@ def _sum_up(console: Console, batch: Batch, seconds: float, files: list[Path]) -
     console.print(table)
 
 
-def _answer(row: dict[str, Any]) -> str:
+def _answer(row: dict[str, Any]) -> Text:
     match row:
         case {"response": {"body": {"choices": [{"message": {"content": str(text)}}, *_]}}}:
-            return str(text)
+            return _text(text, 200)
         case {"response": {"body": {"error": {"message": str(text)}}}} | {"error": {"message": str(text)}}:
-            return f"[red]{text}[/]"
-    return "[red]not understood[/]"
+            return _problem(text)
+    return _problem("not understood")
+
+
+def _problem(text: str) -> Text:
+    return _text(text, 200, style="red")
 
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
 
 
-def _cut(text: str, most: int) -> str:
+def _text(text: str, most: int, style: str = "") -> Text:
+    """Give a text in one line, cut. What is in brackets in it is no markup: a model may write anything."""
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return Text(text if len(text) <= most else text[: most - 1] + "…", style=style)
 
 
 def _free_port() -> int:

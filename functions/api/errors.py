@@ -73,7 +73,10 @@ HEADERS: dict[HTTPStatus, dict[str, str]] = {
 }
 
 _FRAMEWORK = {
-    HTTPStatus.NOT_FOUND: ("not_found", "There is nothing at this path. Check the base URL."),
+    HTTPStatus.NOT_FOUND: (
+        "not_found",
+        "There is nothing at this path. Check the base URL, which usually ends in /v1.",
+    ),
     HTTPStatus.METHOD_NOT_ALLOWED: ("method_not_allowed", "This path does not take this method."),
 }
 

@@ -62,6 +62,34 @@ def test_validate_tells_the_errors_of_each_file(server: FakeSlackwater, run: Run
     assert ["file-1", "file-2"] == server.deleted
 
 
+def test_validate_tells_a_file_that_cannot_be_uploaded_like_a_bad_one(
+    server: FakeSlackwater, run: Run, file: Path
+) -> None:
+    """By its name, and goes on with the others."""
+    server.verdicts = [GOOD]
+    server.faults = [answers(refusal(400, "invalid_file_format", "The name must end with .jsonl."))]
+    table = file.with_suffix(".csv")
+    table.write_text("id,prompt\n")
+
+    result = run("validate", str(table), str(file))
+
+    assert (1, "") == (result.exit_code, result.stderr)
+    refused = (
+        f"file\t{table}\nvalid\tno\nerror\tThe name must end with .jsonl. (invalid_file_format, request req_fake)\n"
+    )
+    assert result.stdout.startswith(f"{refused}file\t{file}\nvalid\tyes\n")
+
+
+def test_validate_ends_where_the_key_is_wrong(server: FakeSlackwater, run: Run, file: Path) -> None:
+    """That is no fault of a file."""
+    server.faults = [answers(refusal(401, "invalid_api_key", "Incorrect API key."))]
+
+    result = run("validate", str(file), str(file))
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert result.stderr.startswith("error: Incorrect API key.")
+
+
 def test_validate_deletes_its_upload_when_it_is_refused(server: FakeSlackwater, run: Run, file: Path) -> None:
     """As a whole, say; the refusal is what is told."""
     server.faults = [passes, answers(refusal(400, "invalid_request", "No such endpoint."))]

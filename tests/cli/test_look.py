@@ -22,7 +22,7 @@ def test_get_shows_what_is_known_about_a_batch(server: FakeSlackwater, run: Run)
     assert [
         "id\tbatch_1",
         "status\tin_progress",
-        "waiting for\tno_spot_capacity",
+        "reason\tno_spot_capacity",
         "model\techo",
         "endpoint\t/v1/chat/completions",
         "window\t24h",
@@ -51,6 +51,15 @@ def test_long_error_lists_are_cut_and_say_so(server: FakeSlackwater, run: Run) -
 
     assert "line 20\tinvalid_json_line: No." == lines[-2]
     assert "more\t10 more errors: slackwater get batch_1 --json" == lines[-1]
+
+
+def test_errors_that_the_server_does_not_send_are_counted_too(server: FakeSlackwater, run: Run) -> None:
+    """A batch holds the first thousand errors, and how many there are."""
+    errors = [{"code": "invalid_json_line", "message": "No.", "param": None, "line": n} for n in range(1, 1001)]
+    listed = {"object": "list", "data": errors, "total": 4000}
+    server.has_batch(batch_object("batch_1", status="failed", errors=listed))
+
+    assert "more\t3980 more errors: slackwater get batch_1 --json" == run("get", "batch_1").stdout.splitlines()[-1]
 
 
 def test_control_characters_of_the_server_never_reach_the_terminal(server: FakeSlackwater, run: Run) -> None:

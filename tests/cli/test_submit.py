@@ -232,5 +232,8 @@ def test_a_server_that_is_not_there_is_told_at_once(
     result = run("submit", str(requests_file))
 
     assert 1 == result.exit_code
-    assert "error: cannot reach http://127.0.0.1:8000/v1: is `slackwater up` running?\n" == result.stderr
+    assert (
+        "error: cannot reach http://127.0.0.1:8000/v1 ([Errno 111] Connection refused): is `slackwater up` running there?\n"
+        == result.stderr
+    )
     assert [] == time.slept

@@ -102,7 +102,7 @@ def test_trouble_on_the_way_is_told_and_waited_out(server: FakeSlackwater, time:
     assert [0.5, 0.5, 1.0, 2.0, 20.0] == time.slept
     assert [
         "validating",
-        "cannot reach http://127.0.0.1:8000/v1; looking again in 0.5 s",
+        "cannot reach http://127.0.0.1:8000/v1 (broken); looking again in 0.5 s",
         "http://127.0.0.1:8000/v1 took too long to answer; looking again in 1 s",
         f"{url} gave an answer that is not Slackwater's (HTTP 502); looking again in 2 s",
         "Slow down. (rate_limit_exceeded, request req_fake); looking again in 20 s",
@@ -122,7 +122,7 @@ def test_a_server_that_stays_away_ends_the_wait_after_ten_minutes(
     assert 570 < sum(time.slept) <= 601
     assert [
         "batch batch_1 goes on without this command; look again with: slackwater wait batch_1",
-        "error: cannot reach http://127.0.0.1:8000/v1: is `slackwater up` running?",
+        "error: cannot reach http://127.0.0.1:8000/v1 (broken): is `slackwater up` running there?",
     ] == result.stderr.splitlines()[-2:]
 
 

@@ -19,6 +19,8 @@ import pytest
 from local.aws import LocalAws
 from tests.local.stack import PATIENCE, Stack, is_gone, python_job, session, wait_for
 
+MIB = 1 << 20
+
 EVENTS: "SimpleQueue[Any]" = SimpleQueue()
 
 
@@ -248,13 +250,28 @@ def test_a_server_that_stops_lets_its_workers_commit(process: Process) -> None:
     assert 0 == process.end(signal.SIGTERM)
     assert process.log.read_text().endswith("\n200\n")
     wait_for(lambda: all(map(is_gone, process.pids)))
-    assert not (process.directory / "objects").exists()
+    assert not list(process.directory.glob("run-*"))
 
 
 def test_jobs_do_not_outlive_a_server_that_is_killed(process: Process) -> None:
     """SIGKILL of the server ends worker and engine."""
     assert -signal.SIGKILL == process.end(signal.SIGKILL)
     wait_for(lambda: all(map(is_gone, process.pids)))
+
+
+def test_servers_of_one_folder_leave_each_other_alone(process: Process) -> None:
+    """One that starts and stops takes nothing from one that runs; what a killed one left is cleared away."""
+    store = session().client("s3", endpoint_url=process.endpoint)
+    store.put_object(Bucket="store", Key="large", Body=b"x" * MIB)
+    other = Process(process.directory)
+    assert 2 == len(list(process.directory.glob("run-*")))
+    other.end(signal.SIGKILL)
+    assert 0 == Process(process.directory).end(signal.SIGTERM)
+
+    assert b"x" * MIB == store.get_object(Bucket="store", Key="large")["Body"].read()
+    store.put_object(Bucket="store", Key="another", Body=b"y" * MIB)
+    assert 1 == len(list(process.directory.glob("run-*")))
+    store.close()
 
 
 def test_a_port_that_is_taken_is_an_error(tmp_path: Path) -> None:
