@@ -106,10 +106,11 @@ class RequestLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a contract allows of one line."""
+    """What a contract allows of one line, and of how many lines a file is read at least: one of more cannot be run."""
 
     line_bytes: int = 20 << 20
     custom_id_chars: int = 512
+    lines: int = 1_000_000
 
 
 NO_LIMITS = Limits()

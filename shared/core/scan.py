@@ -4,6 +4,8 @@ A scan knows bytes and lines, not the batch. It yields an index of the file: for
 know of it, or the error that stands on its own. What depends on the batch (endpoint, model, limits of the contract) is judged from the index, so
 that the file is never read again for it.
 
+A file of more lines than its contract takes fails every batch, which the lines so far show; it is not read on for long.
+
 Rules of lines: split on `\n` only; a trailing `\r` and a UTF-8 byte order mark at the start are dropped; a line that is too long is refused for its length,
 whatever is in it; blank lines are skipped; line numbers are physical, from 1. Bytes that are not UTF-8 refuse the file, since they mean a wrong encoding
 rather than a bad line.
@@ -92,6 +94,9 @@ class Scanner:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take the next bytes; yield the frames that they complete. Refused `invalid_encoding` when they are not UTF-8."""
+        if self._is_over():
+            self._offset += len(data)
+            return
         start = 0
         while (end := data.find(b"\n", start)) >= 0:
             if self._pending or self._skipped:
@@ -103,6 +108,9 @@ class Scanner:
             start = end + 1
             if len(self._frame) >= FRAME_LINES:
                 yield self._flush()
+                if self._is_over():
+                    self._offset += len(data) - start
+                    return
         self._keep(data[start:])
 
     def remember(self, index: Iterable[Entry | LineError]) -> None:
@@ -136,6 +144,10 @@ class Scanner:
     def summary(self) -> Summary:
         """What was found; true once `finish` has run."""
         return Summary(self._offset, self._requests, self._errors)
+
+    def _is_over(self) -> bool:
+        """Whether there were more lines than can be run: nothing behind them matters. Asked once a frame only."""
+        return self._requests + self._errors > self._limits.lines
 
     def _keep(self, data: bytes) -> None:
         # No more of an over-long line is kept than shows that it is too long, even after a byte order mark and a `\r` are dropped.

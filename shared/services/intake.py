@@ -48,7 +48,7 @@ class Intake:
         self._blobs = blobs
         self._keys = (paths.file(draft.org, draft.id), paths.scan(draft.org, draft.id))
         self._content, self._index = (ObjectWriter(blobs, multipart, key) for key in self._keys)
-        self._scanner = Scanner(Limits(contract.line_bytes, contract.custom_id_chars))
+        self._scanner = Scanner(Limits(contract.line_bytes, contract.custom_id_chars, lines=contract.file_requests))
         self._recorded = False
 
     def write(self, data: bytes) -> None:

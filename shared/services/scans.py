@@ -101,7 +101,7 @@ class Scans:
 
     def _limits(self, file: File) -> Limits:
         contract = self._contracts[file.contract]
-        return Limits(contract.line_bytes, contract.custom_id_chars)
+        return Limits(contract.line_bytes, contract.custom_id_chars, lines=contract.file_requests)
 
     def _moved(self, seen: File, done: File) -> File:
         """Save what a step has done, unless somebody who took us for dead has gone on meanwhile: then his place is where we go on."""

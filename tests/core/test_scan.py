@@ -296,3 +296,23 @@ def test_a_scan_that_stops_anywhere_goes_on_as_if_it_had_not() -> None:
     for stop in range(1, len(content)):
         assert expected == list(entries(legs(content, [stop])))
     assert expected == list(entries(legs(content, range(100, len(content), 100))))
+
+
+@pytest.mark.parametrize("content", [b"1\n" * 5_000, file(*map(str, range(5_000)))])
+def test_a_file_of_more_lines_than_are_taken_is_not_read_on(content: bytes) -> None:
+    """A batch of it fails, whatever follows: nobody is to wait for gigabytes of short lines, nor to keep an index fifty times as large."""
+    few = Limits(lines=1_000)
+    scanner = Scanner(few)
+    index = [frame for at in range(0, len(content), 999) for frame in scanner.feed(content[at : at + 999])]
+    index += scanner.finish()
+
+    assert few.lines < len(list(entries(index))) <= few.lines + FRAME_LINES
+    assert len(content) == scanner.summary.bytes == scanner.position.offset
+    resumed = Scanner(few, scanner.position)
+    assert [] == [*resumed.feed(content), *resumed.finish()]
+
+
+@pytest.mark.parametrize("count", [1_024, 1_025])
+def test_a_file_of_as_many_lines_as_are_taken_is_read_to_its_end(count: int) -> None:
+    """And of one that has one more, that one is known."""
+    assert count == len(scan(b"1\n" * count, Limits(lines=1_024)))
