@@ -9,19 +9,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 
+from gpu_job import reading
 from gpu_job.chunks import Committer
+from gpu_job.reading import Line
 from gpu_job.row import Finished
 from shared.core import merge, paths, plan
 from shared.core.errors import Fenced, Unavailable
-from shared.core.plan import PlanLine, ShardPlan
+from shared.core.plan import ShardPlan
 from shared.core.records import Shard, ShardState
 from shared.ports import Blobs, ChunkLog, ShardQueue
 
 CHUNK_BYTES = 8 << 20
 CHUNK_ROWS = 1000
 ENDING_SECONDS = 2.0
-READ_BYTES = 4 << 20
-READ_GAP = 1 << 20
 
 
 class ShardRun:
@@ -64,16 +64,13 @@ class ShardRun:
         self.plan = await asyncio.to_thread(self._read_plan)
         self.todo = await asyncio.to_thread(self._missing)
 
-    async def lines(self, positions: Sequence[int]) -> AsyncIterator[tuple[int, bytes]]:
+    async def lines(self, positions: Sequence[int]) -> AsyncIterator[Line]:
         """Give the lines at these positions, in order, in few reads of the input."""
-        for window in _windows([(position, self.plan.lines[position]) for position in positions]):
-            start = window[0][1].offset
-            last = window[-1][1]
-            data = await asyncio.to_thread(self._blobs.get, self.plan.input_key, start, last.offset + last.length)
-            for position, line in window:
-                if self.stopping:
-                    return
-                yield position, data[line.offset - start : line.offset - start + line.length]
+        wanted = [(position, self.plan.lines[position]) for position in positions]
+        async for line in reading.lines(self._blobs, self.plan.input_key, wanted):
+            if self.stopping:
+                return
+            yield line
 
     def start(self, task: asyncio.Task[None]) -> None:
         """Keep a task that answers one line, until it is through."""
@@ -188,17 +185,3 @@ class ShardRun:
 
     def _missing(self) -> tuple[int, ...]:
         return merge.missing(self.shard.lines, list(self._log.of(self.shard.ref, self.shard.index)))
-
-
-def _windows(lines: Sequence[tuple[int, PlanLine]]) -> list[list[tuple[int, PlanLine]]]:
-    """Group lines so that each group is one read: near to each other, and not too much at once."""
-    windows: list[list[tuple[int, PlanLine]]] = []
-    for position, line in lines:
-        if windows:
-            first, last = windows[-1][0][1], windows[-1][-1][1]
-            near = 0 <= line.offset - (last.offset + last.length) <= READ_GAP
-            if near and line.offset + line.length - first.offset <= READ_BYTES:
-                windows[-1].append((position, line))
-                continue
-        windows.append([(position, line)])
-    return windows

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
+from gpu_job.reading import Line
 from gpu_job.row import Finished, Row, give_up, prepare
 from gpu_job.shard_run import ShardRun
-from shared.core import plan, request_line
+from shared.core import plan
 from shared.core.errors import Conflict, Fenced, NotFound, Unavailable
 from shared.core.models import Model
 from shared.core.plan import ShardPlan
@@ -201,8 +202,8 @@ class Worker:
         for bite in run.bites():
             if run.stopping:
                 return
-            async for position, raw in run.lines(bite):
-                row = self._row(run.plan, position, raw)
+            async for line in run.lines(bite):
+                row = self._row(run.plan, line)
                 if isinstance(row, Finished):
                     run.add(row)
                     continue
@@ -218,12 +219,12 @@ class Worker:
                 await run.until_committed()
         run.end_of_lines()
 
-    def _row(self, shard: ShardPlan, position: int, raw: bytes) -> Row | Finished:
-        line = shard.lines[position]
-        request = request_line.parse(raw, line.line)
+    def _row(self, shard: ShardPlan, line: Line) -> Row | Finished:
+        planned = shard.lines[line.position]
+        request = line.request(planned.line)
         if isinstance(request, LineError):  # accepted by an earlier release of the service, refused by this one
-            return give_up(shard.batch, line, position, request.message)
-        return prepare(shard, position, request, self._model)
+            return give_up(shard.batch, planned, line.position, request.message)
+        return prepare(shard, line.position, request, self._model)
 
     def _give_up_first(self, run: ShardRun) -> None:
         """Answer the line that took worker after worker down, so that those behind it get through."""

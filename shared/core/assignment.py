@@ -22,11 +22,8 @@ RATES = {
 }
 """The rates, and the price that each must equal, in micro-USD per million tokens."""
 
-FIXED = {
-    "batchrouter_tier": "standard",
-    "batchrouter_role": "standard",
-    "batchrouter_input_format": "sectioned.v1",
-}
+INPUT_FORMAT = "batchrouter_input_format"
+FIXED = {"batchrouter_tier": "standard", "batchrouter_role": "standard", INPUT_FORMAT: "sectioned.v1"}
 """Fields that may have one value alone."""
 
 _RATE = (re.compile("[0-9]{1,18}"), "an integer in decimal digits, micro-USD per million tokens")
@@ -56,6 +53,13 @@ def check(metadata: Mapping[str, Any]) -> None:
             pattern, wanted = FORMS[name]
             if not isinstance(value, str) or pattern.fullmatch(value) is None:
                 raise _wrong(name, wanted)
+
+
+def check_format(metadata: Mapping[str, Any], *, sectioned: bool) -> None:
+    """Refused `invalid_request` when the input file is not of the format that is said; where none is said it may be of any."""
+    if INPUT_FORMAT in metadata and not sectioned:
+        message = f"'metadata.{INPUT_FORMAT}' says that the input file is sectioned, and it is not. Leave it out."
+        raise Refused("invalid_request", message, param=f"metadata.{INPUT_FORMAT}")
 
 
 def check_rates(metadata: Mapping[str, Any], prices: Prices | None) -> None:

@@ -37,11 +37,11 @@ class Cost(NamedTuple):
 def tokens(entry: Entry, base: Model, contract: Contract) -> Tokens:
     """Give the most that a line can use of a model, `base` being what serves it."""
     if entry.url in SEVERAL_PROMPTS:
-        prompt = entry.length
+        prompt = entry.size
     elif entry.url in NOT_ALL_TEXT or entry.facts & MEDIA:
         prompt = base.context
     else:
-        prompt = min(entry.length, base.context)
+        prompt = min(entry.size, base.context)
     if entry.url in NO_OUTPUT:
         return Tokens(prompt)
     answer = min(entry.cap or contract.cap_default or base.max_output, base.max_output)

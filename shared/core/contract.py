@@ -10,6 +10,7 @@ from enum import Enum, auto
 
 from shared.core.facts import NOTHING, Fact
 from shared.core.records import Status
+from shared.core.request_line import Limits
 from shared.core.room import ENDLESS, Room
 
 MIB = 1 << 20
@@ -57,6 +58,7 @@ class Contract:
         file_requests: The most request lines of an input file.
         private_requests: The most where the model is the caller's own; None: no fewer.
         line_bytes: The longest line of an input file, in bytes without its newline.
+        sectioned: Whether input files may be sectioned (`shared.core.sectioned`).
         file_suffix: What the name of an uploaded file must end with.
         names_files: Whether files get names from us, and the uploaded ones are not kept.
         lists_files: Whether there is a list of files.
@@ -109,6 +111,7 @@ class Contract:
     file_requests: int
     private_requests: int | None = None
     line_bytes: int = 20 * MIB
+    sectioned: bool = True
     file_suffix: str = ".jsonl"
     names_files: bool = False
     lists_files: bool = True
@@ -142,6 +145,12 @@ class Contract:
 
     write_scopes: frozenset[str] = frozenset({"batch:write"})
     read_scopes: frozenset[str] = frozenset({"batch:read", "batch:write"})
+
+    @property
+    def line_limits(self) -> Limits:
+        """What is allowed of the lines of a file, as far as it is judged when the file is scanned."""
+        sectioned = self.sectioned or self.judged is Judged.AT_CREATE
+        return Limits(self.line_bytes, self.custom_id_chars, lines=self.file_requests, sectioned=sectioned)
 
     def refusal(self, code: str) -> str:
         """Give the code of a create that is refused for a line's error."""

@@ -12,8 +12,9 @@ from shared.core import facts
 from shared.core.contract import Contract
 from shared.core.facts import Fact
 from shared.core.models import Model, Registry
+from shared.core.outlines import Section
 from shared.core.request_line import LineError, short
-from shared.core.scan import Entry
+from shared.core.scan import Entry, Item
 
 CHAT = "/v1/chat/completions"
 EMBEDDINGS = "/v1/embeddings"
@@ -50,9 +51,11 @@ class Judge:
         self.model: Model | None = None
         self.least_output = 0
 
-    def errors(self, index: Iterable[Entry | LineError]) -> Iterator[LineError]:
+    def errors(self, index: Iterable[Item]) -> Iterator[LineError]:
         """Yield every error of the file, in line order. An index may come in pieces, a call each."""
         for item in index:
+            if isinstance(item, Section):
+                continue
             self.total += 1
             if self._endpoint is None and item.url in self._contract.endpoints:
                 self._endpoint = item.url

@@ -12,6 +12,7 @@ from shared.core.contract import Contract
 from shared.core.contracts import CONTRACTS
 from shared.core.records import Batch, Chunk, Shard, ShardState
 from shared.core.scan import Entry
+from shared.core.sectioned import Span
 
 BYTES_PER_TOKEN = 4  # English text; only the balance of shards rests on it
 STALLS = 3
@@ -24,6 +25,7 @@ class PlanLine(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     length: int
     custom_id: str
+    section: Span | None = None
 
 
 class ShardPlan(msgspec.Struct, frozen=True):
@@ -77,7 +79,7 @@ def decode(data: bytes) -> ShardPlan:
 
 
 def _cost(entry: Entry, default_cap: int) -> int:
-    return entry.length // BYTES_PER_TOKEN + (entry.cap or default_cap) * entry.n
+    return entry.size // BYTES_PER_TOKEN + (entry.cap or default_cap) * entry.n
 
 
 def widened(size: ShardSize, lines: Iterable[Entry], default_cap: int) -> ShardSize:
@@ -95,7 +97,7 @@ def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[l
         if shard and (len(shard) >= size.lines or tokens + cost > size.tokens):
             yield shard
             shard, tokens = [], 0
-        shard.append(PlanLine(entry.line, entry.offset, entry.length, entry.custom_id))
+        shard.append(PlanLine(entry.line, entry.offset, entry.length, entry.custom_id, entry.section))
         tokens += cost
     if shard:
         yield shard

@@ -88,12 +88,13 @@ class BatchError(Record, frozen=True, kw_only=True):
 
 
 class Position(Record, frozen=True, kw_only=True):
-    """A place between two lines of an input file: the offset of the next line, and how many lines, good and bad, lie before it."""
+    """A place between two lines of an input file: the offset of the next line, how many lines, good and bad, lie before it, and whether a format does."""
 
     offset: int = 0
     line: int = 0
     requests: int = 0
     errors: int = 0
+    sectioned: bool = False
 
 
 class Pending(Record, frozen=True, kw_only=True):
@@ -125,6 +126,7 @@ class File(Record, frozen=True, kw_only=True):
     Attributes:
         status: `uploaded` while its scan is still to come, then `processed`, or `error` when the scan refused it.
         requests: How many request lines the scan found (inputs only).
+        sectioned: Whether it is a sectioned file (`shared.core.sectioned`).
         held_by: The ids of live batches that need this file; while there is one, it cannot be deleted.
         source_batch: The batch whose result this is.
         upload: The upload that it was made of, where its parts are still needed.
@@ -143,6 +145,7 @@ class File(Record, frozen=True, kw_only=True):
     expires_at: int | None = None
     status: str = "processed"
     requests: int | None = None
+    sectioned: bool = False
     held_by: tuple[str, ...] = ()
     source_batch: str | None = None
     upload: str | None = None

@@ -53,9 +53,10 @@ CONTENT: dict[str, tuple[str, tuple[type, ...], str]] = {
     "/v1/embeddings": ("input", (str, list), "a string or an array"),
     "/v1/responses": ("input", (str, list), "a string or an array"),
 }
+PROMPT = "prompt"
 _ENVELOPE = ("custom_id", "method", "url", "body")
 _NOTED = frozenset(facts.FIELDS)
-_CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")  # in the engine's order of precedence
+CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")  # in the engine's order of precedence
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool", "function"})
 
 
@@ -106,17 +107,23 @@ class RequestLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What a contract allows of one line, and of how many lines a file is read at least: one of more cannot be run."""
+    """What a contract allows of one line, and of how many lines a file is read at least: one of more cannot be run.
+
+    `sectioned` says whether it may be a line of a sectioned file (`shared.core.sectioned`).
+    """
 
     line_bytes: int = 20 << 20
     custom_id_chars: int = 512
     lines: int = 1_000_000
+    sectioned: bool = True
 
 
 NO_LIMITS = Limits()
 
 
-class _Bad(Exception):  # noqa: N818 - it never leaves this module
+class BadLine(Exception):  # noqa: N818 - reads as what happened
+    """A line is refused. It never leaves the modules that read lines: for all others a bad line is a `LineError`."""
+
     def __init__(self, code: str, message: str, param: str | None = None) -> None:
         super().__init__(message)
         self.error = (code, message, param)
@@ -126,34 +133,40 @@ def parse(raw: bytes, line: int, limits: Limits = NO_LIMITS) -> RequestLine | Li
     """Read one line (without its newline). The first thing wrong with it is its error."""
     value: dict[str, Any] = {}
     try:
-        value = _object(raw)
-        return _request(value, limits)
-    except _Bad as bad:
-        code, message, param = bad.error
-        custom_id = value.get("custom_id")
-        named = isinstance(custom_id, str) and len(custom_id) <= limits.custom_id_chars
-        return LineError(
-            line,
-            code,
-            short(message),
-            param and short(param),
-            custom_id if named else None,
-            value["url"] if param and param.startswith("body.") else None,
-        )
+        value = decode(raw)
+        return read(value, limits)
+    except BadLine as bad:
+        return line_error(bad, line, value, limits)
 
 
-def _object(raw: bytes) -> dict[str, Any]:
+def line_error(bad: BadLine, line: int, value: dict[str, Any], limits: Limits) -> LineError:
+    """Say why a line is refused; `value` is what it holds, as far as it could be decoded."""
+    code, message, param = bad.error
+    custom_id = value.get("custom_id")
+    named = isinstance(custom_id, str) and len(custom_id) <= limits.custom_id_chars
+    return LineError(
+        line,
+        code,
+        short(message),
+        param and short(param),
+        custom_id if named else None,
+        value["url"] if param and param.startswith("body.") else None,
+    )
+
+
+def decode(raw: bytes) -> dict[str, Any]:
+    """Give the object that a line is; BadLine."""
     try:
         value = msgspec.json.decode(raw)
     except RecursionError:
-        raise _Bad("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels") from None
+        raise BadLine("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels") from None
     except msgspec.DecodeError as error:
-        raise _Bad("invalid_json_line", f"the line is not JSON: {_reason(error)}") from None
+        raise BadLine("invalid_json_line", f"the line is not JSON: {_reason(error)}") from None
     if not isinstance(value, dict):
-        raise _Bad("invalid_json_line", "the line is JSON but not an object")
+        raise BadLine("invalid_json_line", "the line is JSON but not an object")
     # Counting brackets is never too low; only a line that could be too deep is measured. `replace` looks for them ten times as fast as `count`.
-    if len(raw) - len(raw.replace(b"[", b"").replace(b"{", b"")) > MAX_DEPTH and _depth(value) > MAX_DEPTH:
-        raise _Bad("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels")
+    if len(raw) - len(raw.replace(b"[", b"").replace(b"{", b"")) > MAX_DEPTH and depth(value) > MAX_DEPTH:
+        raise BadLine("invalid_json_line", f"the line is nested deeper than {MAX_DEPTH} levels")
     return value
 
 
@@ -162,7 +175,8 @@ def _reason(error: msgspec.DecodeError) -> str:
     return str(error).removeprefix("JSON is malformed: ")
 
 
-def _depth(value: object) -> int:
+def depth(value: object) -> int:
+    """Give how many levels of objects and arrays it has."""
     deepest, stack = 0, [(value, 1)]
     while stack:
         node, depth = stack.pop()
@@ -172,45 +186,57 @@ def _depth(value: object) -> int:
     return deepest
 
 
-def _request(value: dict[str, Any], limits: Limits) -> RequestLine:
+def read(value: dict[str, Any], limits: Limits = NO_LIMITS, before: int = 0) -> RequestLine:
+    """Read a decoded line; BadLine. Its messages may stand behind `before` good ones that are not in it."""
     custom_id, method, url, body = map(value.get, _ENVELOPE)
     if custom_id is None or method is None or url is None or body is None:
         name = next(name for name in _ENVELOPE if value.get(name) is None)
-        raise _Bad("missing_required_parameter", f"the line has no `{name}`", name)
+        raise BadLine("missing_required_parameter", f"the line has no `{name}`", name)
     if not isinstance(custom_id, str) or not custom_id:
-        raise _Bad("invalid_request", "`custom_id` must be a non-empty string", "custom_id")
+        raise BadLine("invalid_request", "`custom_id` must be a non-empty string", "custom_id")
     if len(custom_id) > limits.custom_id_chars:
-        raise _Bad("invalid_request", f"`custom_id` is longer than {limits.custom_id_chars} characters", "custom_id")
-    if method != "POST":
-        raise _Bad("invalid_request", "`method` must be POST", "method")
-    if not isinstance(url, str) or url not in FIELDS:
-        raise _Bad("url_mismatch", f"`url` must be one of {', '.join(FIELDS)}", "url")
+        raise BadLine("invalid_request", f"`custom_id` is longer than {limits.custom_id_chars} characters", "custom_id")
+    url = check_target(method, url)
     if not isinstance(body, dict):
-        raise _Bad("invalid_request", "`body` must be an object", "body")
-    return _body(custom_id, url, body)
+        raise BadLine("invalid_request", "`body` must be an object", "body")
+    return _body(custom_id, url, body, before)
 
 
-def _body(custom_id: str, url: str, body: dict[str, Any]) -> RequestLine:
+def check_target(method: object, url: object) -> str:
+    """Give the url; BadLine when there is nothing here that answers it."""
+    if method != "POST":
+        raise BadLine("invalid_request", "`method` must be POST", "method")
+    if not isinstance(url, str) or url not in FIELDS:
+        raise BadLine("url_mismatch", f"`url` must be one of {', '.join(FIELDS)}", "url")
+    return url
+
+
+def check_fields(url: str, body: dict[str, Any]) -> None:
+    """BadLine when the body has a field that its endpoint does not know."""
     if not FIELDS[url].issuperset(body):
         name = min(body.keys() - FIELDS[url])
-        raise _Bad("invalid_request", f"unknown field `body.{name}`", f"body.{name}")
+        raise BadLine("invalid_request", f"unknown field `body.{name}`", f"body.{name}")
+
+
+def _body(custom_id: str, url: str, body: dict[str, Any], before: int) -> RequestLine:
+    check_fields(url, body)
     model = body.get("model")
     if model is None:
-        raise _Bad("missing_required_parameter", "`body` has no `model`", "body.model")
+        raise BadLine("missing_required_parameter", "`body` has no `model`", "body.model")
     if not isinstance(model, str):
-        raise _Bad("invalid_request", "`body.model` must be a string", "body.model")
+        raise BadLine("invalid_request", "`body.model` must be a string", "body.model")
     if len(model) > MODEL_CHARS:
-        raise _Bad("model_not_found", f"`body.model` is longer than {MODEL_CHARS} characters", "body.model")
+        raise BadLine("model_not_found", f"`body.model` is longer than {MODEL_CHARS} characters", "body.model")
     if body.get("stream"):
-        raise _Bad("invalid_request", "`body.stream` must be false: batch results do not stream", "body.stream")
+        raise BadLine("invalid_request", "`body.stream` must be false: batch results do not stream", "body.stream")
     content, types, wanted = CONTENT[url]
     if body.get(content) is None:
-        raise _Bad("missing_required_parameter", f"`body` has no `{content}`", f"body.{content}")
+        raise BadLine("missing_required_parameter", f"`body` has no `{content}`", f"body.{content}")
     if not isinstance(body[content], types):
-        raise _Bad("invalid_request", f"`body.{content}` must be {wanted}", f"body.{content}")
+        raise BadLine("invalid_request", f"`body.{content}` must be {wanted}", f"body.{content}")
     found = facts.NOTHING
     if content == "messages":
-        found = _messages(body[content])
+        found = check_messages(body[content], before)
     if not _NOTED.isdisjoint(body):
         found |= _noted(body)
     logprobs = _logprobs(body) if "logprobs" in body or "top_logprobs" in body else 0
@@ -225,17 +251,18 @@ def _noted(body: dict[str, Any]) -> Fact:
     return found
 
 
-def _messages(messages: list[Any]) -> Fact:
+def check_messages(messages: list[Any], before: int = 0, field: str = "body.messages") -> Fact:
+    """Give what contracts refuse of it; BadLine. It is what `field` has behind `before` good ones."""
     found = facts.NOTHING
-    if not messages:
-        raise _Bad("invalid_request", "`body.messages` must not be empty", "body.messages")
-    for index, message in enumerate(messages):
+    if not messages and not before:
+        raise BadLine("invalid_request", f"`{field}` must not be empty", field)
+    for index, message in enumerate(messages, before):
         if not isinstance(message, dict):
-            raise _Bad("invalid_request", f"`body.messages[{index}]` must be an object", f"body.messages[{index}]")
+            raise BadLine("invalid_request", f"`{field}[{index}]` must be an object", f"{field}[{index}]")
         role = message.get("role")
         if not isinstance(role, str) or role not in _ROLES:
-            name = f"body.messages[{index}].role"
-            raise _Bad("invalid_request", f"`{name}` must be one of {', '.join(sorted(_ROLES))}", name)
+            name = f"{field}[{index}].role"
+            raise BadLine("invalid_request", f"`{name}` must be one of {', '.join(sorted(_ROLES))}", name)
         content = message.get("content")
         if isinstance(content, list):
             for part in content:
@@ -252,7 +279,7 @@ def _logprobs(body: dict[str, Any]) -> int:
 
 
 def _cap(body: dict[str, Any]) -> int:
-    for name in _CAPS:
+    for name in CAPS:
         if name in body and body[name] is not None:
             return _integer(body, name, 0)
     return 0
@@ -261,10 +288,12 @@ def _cap(body: dict[str, Any]) -> int:
 def _answers(body: dict[str, Any], url: str) -> int:
     """Give how many answers are asked for: `n` for each prompt, of which a completion may have several."""
     asked = _integer(body, "n", 1)
-    prompts = body["prompt"] if url == "/v1/completions" else None
-    if not isinstance(prompts, list):
-        return asked
-    return asked * max(1, sum(isinstance(prompt, str | list) for prompt in prompts))
+    return asked * prompts(body[PROMPT]) if url == "/v1/completions" else asked
+
+
+def prompts(value: object) -> int:
+    """Give how many prompts the `prompt` of a completion is."""
+    return max(1, sum(isinstance(prompt, str | list) for prompt in value)) if isinstance(value, list) else 1
 
 
 def _integer(body: dict[str, Any], name: str, default: int) -> int:
@@ -272,7 +301,7 @@ def _integer(body: dict[str, Any], name: str, default: int) -> int:
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_INTEGER:
-        raise _Bad("invalid_request", f"`body.{name}` must be an integer from 1 to {MAX_INTEGER}", f"body.{name}")
+        raise BadLine("invalid_request", f"`body.{name}` must be an integer from 1 to {MAX_INTEGER}", f"body.{name}")
     return value
 
 

@@ -10,28 +10,29 @@ Rules of lines: split on `\n` only; a trailing `\r` and a UTF-8 byte order mark 
 whatever is in it; blank lines are skipped; line numbers are physical, from 1. Bytes that are not UTF-8 refuse the file, since they mean a wrong encoding
 rather than a bad line.
 
-The index is a sequence of frames, each a 4-byte big-endian length and that many bytes of MessagePack: a list of `Entry` and `LineError`.
+The index is a sequence of frames, each a 4-byte big-endian length and that many bytes of MessagePack: a list of `Entry`, `LineError` and, in a sectioned
+file, `Section` (`shared.core.sectioned`). The line that says the format has none, nor have blank lines.
 """
 
 from collections.abc import Iterable, Iterator
-from zlib import crc32
+from typing import Any
 
 import msgspec
 
-from shared.core import plain_chat
+from shared.core import beginnings, plain_chat, sectioned
 from shared.core.errors import Refused
+from shared.core.outlines import Section, Sections
 from shared.core.plain_chat import PlainChat
 from shared.core.records import Position
-from shared.core.request_line import CONTENT, Limits, LineError, RequestLine, parse
+from shared.core.request_line import BadLine, Limits, LineError, RequestLine, decode, line_error, parse
+from shared.core.sectioned import Span
 from shared.core.seen import SeenIds
 
 FRAME_LINES = 512
 HEADER_BYTES = 4
 BEGINNING = Position()
 MOSTLY_ODD = 50
-PREFIX_BYTES = (256, 1024)
 _BOM = b"\xef\xbb\xbf"
-_CONTENT_KEYS = {url: f'"{name}"'.encode() for url, (name, *_) in CONTENT.items()}
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
@@ -46,9 +47,11 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
         model: The model it names.
         cap: The most output tokens it asks for; 0 where it names none.
         n: How many answers it asks for.
-        prefixes: Hashes of the first bytes of its content, at `PREFIX_BYTES`; equal hashes mean a shared prompt prefix.
+        prefixes: Hashes of the first bytes of its content, at the lengths of `beginnings`; equal hashes mean a shared prompt prefix.
         facts: What it holds that some contract refuses (`shared.core.facts.Fact`).
         logprobs: How many log probabilities a token it asks for.
+        section: Where the section stands that it is of; None: it is a plain line.
+        expanded: How long the plain line is that it stands for, with a section.
 
     """
 
@@ -63,6 +66,16 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, tag=True, gc=False):
     prefixes: tuple[int, ...]
     facts: int = 0
     logprobs: int = 0
+    section: Span | None = None
+    expanded: int = 0
+
+    @property
+    def size(self) -> int:
+        """The length of the whole request."""
+        return self.length if self.section is None else self.expanded
+
+
+Item = Entry | LineError | Section
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -74,9 +87,9 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 class Scanner:
-    """Feed it the file's bytes as they come; it yields frames of the index. Memory: one line, one frame, 16 bytes a line.
+    """Feed it the file's bytes as they come; it yields frames of the index. Memory: one line, one frame, 16 bytes a line, the outlines of sections.
 
-    A scan may go on where another one stopped: at its `position`, told with `remember` which custom_ids the lines before it have used.
+    A scan may go on where another one stopped: at its `position`, told with `remember` which custom_ids the lines before it have used, and their sections.
     """
 
     def __init__(self, limits: Limits, start: Position = BEGINNING) -> None:
@@ -89,7 +102,8 @@ class Scanner:
         self._errors = start.errors
         self._seen = SeenIds()
         self._odd = 0  # lines that were no plain chats, less those that were
-        self._frame: list[Entry | LineError] = []
+        self._sections = Sections(limits) if start.sectioned else None
+        self._frame: list[Item] = []
         self._encoder = msgspec.msgpack.Encoder()
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -113,10 +127,13 @@ class Scanner:
                     return
         self._keep(data[start:])
 
-    def remember(self, index: Iterable[Entry | LineError]) -> None:
+    def remember(self, index: Iterable[Item]) -> None:
         """Take the index of the lines before the start."""
         for item in index:
-            if item.custom_id:
+            if isinstance(item, Section):
+                if self._sections is not None:
+                    self._sections.keep(item)
+            elif item.custom_id:
                 self._seen.first_line(item.custom_id, item.line)
 
     def pause(self) -> Iterator[bytes]:
@@ -127,7 +144,18 @@ class Scanner:
     @property
     def position(self) -> Position:
         """Where a scan goes on that is given the bytes from `position.offset` on."""
-        return Position(offset=self._offset, line=self._line, requests=self._requests, errors=self._errors)
+        return Position(
+            offset=self._offset,
+            line=self._line,
+            requests=self._requests,
+            errors=self._errors,
+            sectioned=self.sectioned,
+        )
+
+    @property
+    def sectioned(self) -> bool:
+        """Whether the file is a sectioned one, as its first line says."""
+        return self._sections is not None
 
     def finish(self) -> Iterator[bytes]:
         """Take the end of the file; yield the last frame. Refused `empty_file` when there was no line in it."""
@@ -168,13 +196,16 @@ class Scanner:
             message = f"the line is longer than {self._limits.line_bytes} bytes"
             self._refuse(LineError(line, "request_too_large", message))
         elif raw and not raw.isspace():
+            if self._sections is not None:
+                self._take_of(self._sections, raw, line, offset)
+                return
             found = self._plain(raw) or parse(raw, line, self._limits)
             if not isinstance(found, LineError):
-                self._accept(found, line, offset, raw)
+                self._accept(found, line, offset, len(raw), beginnings.hashes(raw, found.url))
+            elif found.code == "missing_required_parameter":
+                self._take_stray(found, decode(raw), line)
             else:
-                self._refuse(found)
-                if found.code == "invalid_json_line":
-                    _check_encoding(raw, line)
+                self._refuse_text(found, raw)
 
     def _plain(self, raw: bytes) -> PlainChat | None:
         # In a file of other lines, trying would be a decode too many for each of them.
@@ -184,30 +215,73 @@ class Scanner:
         self._odd += 1 if found is None else -1
         return found
 
-    def _accept(self, found: RequestLine | PlainChat, line: int, offset: int, raw: bytes) -> None:
-        custom_id, url = found.custom_id, found.url
+    def _take_of(self, sections: Sections, raw: bytes, line: int, offset: int) -> None:
+        found = sections.read(raw, line, Span(offset, len(raw)))
+        if isinstance(found, Section):
+            self._frame.append(found)
+        elif isinstance(found, LineError):
+            self._refuse_text(found, raw)
+        else:
+            self._accept(
+                found.request, line, offset, len(raw), found.prefixes, section=found.section, expanded=found.length
+            )
+
+    def _take_stray(self, found: LineError, value: dict[str, Any], line: int) -> None:
+        """Take a line that is no request: it may say the format of the file."""
+        if not sectioned.is_format(value):
+            self._refuse(sectioned.hint(value, found))
+            return
+        first = not self._requests + self._errors
+        if first and not self._limits.sectioned:
+            message = "sectioned files are not taken here; write every request whole, on a line of its own"
+            raise Refused("invalid_file_format", message, param="file")
+        if first:
+            self._sections = Sections(self._limits)
+        try:
+            sectioned.check_format(value, first=first)
+        except BadLine as bad:
+            self._refuse(line_error(bad, line, value, self._limits))
+
+    def _accept(
+        self,
+        found: RequestLine | PlainChat,
+        line: int,
+        offset: int,
+        length: int,
+        prefixes: tuple[int, int],
+        *,
+        section: Span | None = None,
+        expanded: int = 0,
+    ) -> None:
+        custom_id = found.custom_id
         first = self._seen.first_line(custom_id, line)
         if first != line:
             message = f"lines {first} and {line} have the same custom_id"
             self._refuse(LineError(line, "duplicate_custom_id", message, "custom_id", custom_id))
             return
-        prefixes = _prefixes(raw, _CONTENT_KEYS[url])
         self._requests += 1
         self._frame.append(
             Entry(
                 line,
                 offset,
-                len(raw),
+                length,
                 custom_id,
-                url,
+                found.url,
                 found.model,
                 found.cap,
                 found.n,
                 prefixes,
                 found.facts,
                 found.logprobs,
+                section,
+                expanded,
             )
         )
+
+    def _refuse_text(self, found: LineError, raw: bytes) -> None:
+        self._refuse(found)
+        if found.code == "invalid_json_line":
+            _check_encoding(raw, found.line)
 
     def _refuse(self, error: LineError) -> None:
         if error.custom_id:  # a line that is refused has used its id all the same
@@ -235,22 +309,14 @@ def _not_utf8(line: int) -> Refused:
     return Refused("invalid_encoding", f"the file is not UTF-8 (line {line}); save it as UTF-8", param="file")
 
 
-def _prefixes(raw: bytes, content_key: bytes) -> tuple[int, int]:
-    # What stands before the content (custom_id, model) differs from line to line.
-    start = max(raw.find(content_key), 0)
-    short, long = PREFIX_BYTES
-    first = crc32(raw[start : start + short])
-    return first, crc32(raw[start + short : start + long], first)
-
-
 def _frame_bytes(pending: bytearray) -> int:
     return HEADER_BYTES + int.from_bytes(pending[:HEADER_BYTES], "big")
 
 
-_FRAME = msgspec.msgpack.Decoder(list[Entry | LineError])
+_FRAME = msgspec.msgpack.Decoder(list[Item])
 
 
-def entries(chunks: Iterable[bytes]) -> Iterator[Entry | LineError]:
+def entries(chunks: Iterable[bytes]) -> Iterator[Item]:
     """Read an index back, from its bytes in pieces of any size, in line order. ValueError when its end is missing."""
     pending = bytearray()
     for chunk in chunks:

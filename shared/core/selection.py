@@ -7,8 +7,7 @@ every kind. A row's id tells the line of the input, in a retry of a retry as wel
 from collections.abc import Iterable, Iterator
 
 from shared.core import ids, rows
-from shared.core.request_line import LineError
-from shared.core.scan import Entry
+from shared.core.scan import Entry, Item
 
 _BLOCK_BITS = 9
 
@@ -35,7 +34,7 @@ def of(error_file: Iterable[bytes]) -> Selection:
     return Selection(ids.line_of(_id(row)) for row in rows.split(error_file))
 
 
-def only(index: Iterable[Entry | LineError], wanted: Selection) -> Iterator[Entry | LineError]:
+def only(index: Iterable[Item], wanted: Selection) -> Iterator[Item]:
     """Leave out of an index the requests that are not wanted. AssertionError when it lacks one that is."""
     found = 0
     for item in index:

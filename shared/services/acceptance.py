@@ -42,9 +42,10 @@ class Acceptance:
         self._timing = timing
         self._account_batches = account_batches
 
-    def check(self, contract: Contract, request: BatchRequest, batch: Batch) -> Batch:
-        """Give the batch with what is pinned now. Refused as the contract has it, NotFound when the input went away."""
+    def check(self, contract: Contract, request: BatchRequest, batch: Batch, file: File) -> Batch:
+        """Give the batch of this file with what is pinned now. Refused as the contract has it, NotFound when the input went away."""
         self.check_request(request, batch)
+        self.check_file(contract, request, file)
         if contract.judged is Judged.IN_VALIDATION:
             return batch
         judge = Judge(batch.endpoint, contract, self._registry, batch.org)
@@ -62,6 +63,16 @@ class Acceptance:
             self._callbacks.check(request.callback_url)
         if request.output_s3_prefix is not None:
             self._prefixes.check(batch.org, result(request.output_s3_prefix, batch.id, "output"), S3_PREFIX)
+
+    def check_file(self, contract: Contract, request: BatchRequest, file: File) -> None:
+        """Check the form of a file that is scanned. Refused."""
+        if file.sectioned and not contract.sectioned:
+            message = (
+                "The file is a sectioned one, which is not taken here. Write every request whole, on a line of its own."
+            )
+            raise Refused(contract.refusal("invalid_file_format"), message, param=INPUT_PARAM)
+        if contract.metadata is MetadataRule.ASSIGNMENT and request.metadata:
+            assignment.check_format(request.metadata, sectioned=file.sectioned)
 
     def agree(self, contract: Contract, request: BatchRequest, batch: Batch, judge: Judge) -> Batch:
         """Give the batch with its model as it is now, once its lines were judged and found good. Refused when that model or all of them together are not."""

@@ -101,7 +101,7 @@ class Batches:
             batch, file = self._with_input(batch, request)
             if original is not None:
                 batch = self._again(batch, original)
-            batch = self._acceptance.check(contract, request, batch)
+            batch = self._acceptance.check(contract, request, batch, file)
             terms = self._acceptance.terms(contract, batch, file)
         except (NotFound, Refused) as refusal:
             if binding is None:

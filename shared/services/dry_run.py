@@ -66,6 +66,7 @@ class DryRun:
             raise Refused("file_not_ready", message, param="input_file_id")
         if file.refusal is not None:
             return Verdict(batch, 0, (file.refusal,), 1, Tokens(), None)
+        self._acceptance.check_file(contract, request, file)
         judge = Judge(batch.endpoint, contract, self._registry, batch.org)
         errors, total, used = self._judge(judge, batch, contract)
         if not total:

@@ -13,7 +13,6 @@ from shared.core.contract import Contract
 from shared.core.errors import Conflict, Refused, Unavailable
 from shared.core.judge import Judge
 from shared.core.records import File
-from shared.core.request_line import Limits
 from shared.core.scan import Scanner
 from shared.core.window import Timing
 from shared.ports import Blobs, Multipart
@@ -48,7 +47,7 @@ class Intake:
         self._blobs = blobs
         self._keys = (paths.file(draft.org, draft.id), paths.scan(draft.org, draft.id))
         self._content, self._index = (ObjectWriter(blobs, multipart, key) for key in self._keys)
-        self._scanner = Scanner(Limits(contract.line_bytes, contract.custom_id_chars, lines=contract.file_requests))
+        self._scanner = Scanner(contract.line_limits)
         self._recorded = False
 
     def write(self, data: bytes) -> None:
@@ -74,6 +73,7 @@ class Intake:
             self._draft,
             bytes=self._content.size,
             requests=self._scanner.summary.requests,
+            sectioned=self._scanner.sectioned,
             expires_at=self._draft.created_at + self._timing.seconds(seconds),
         )
         self._recorded = True

@@ -6,8 +6,8 @@ only look (a digest of gigabytes may take longer, and be made twice). A step tha
 the place in the record moves on only from where it was; so a worker that dies costs one step.
 
 The steps: put the file together from its pieces, a part each; check its digest, if the caller gave one; scan it, a leg of some hundred MiB each. The
-index of a leg is an object of its own; what a scanner has to know besides its place is which custom_ids were used, and that is in the legs
-before. The last step joins the legs to the scan.
+index of a leg is an object of its own; what a scanner has to know besides its place is which custom_ids were used and which sections there are, and
+that is in the legs before. The last step joins the legs to the scan.
 
 Time: everything is read once or twice at the speed of S3, so that 5 GB take some minutes; only the digest has to be made in one step, and that is
 one pass without any work on the lines.
@@ -66,7 +66,7 @@ class Scans:
             return file
         done = file
         try:
-            work = _Work(self._limits(file))
+            work = _Work(self._contracts[file.contract].line_limits)
             while file.pending is not None and self._clock() < until:
                 done = self._step(file, file.pending, work)
                 file = self._moved(file, done)
@@ -99,10 +99,6 @@ class Scans:
     def _let_go(self, space: Space, file_id: str) -> None:
         self._files.update(space, file_id, lambda file: _touched(file, 0))
 
-    def _limits(self, file: File) -> Limits:
-        contract = self._contracts[file.contract]
-        return Limits(contract.line_bytes, contract.custom_id_chars, lines=contract.file_requests)
-
     def _moved(self, seen: File, done: File) -> File:
         """Save what a step has done, unless somebody who took us for dead has gone on meanwhile: then his place is where we go on."""
         now = int(self._clock())
@@ -111,7 +107,12 @@ class Scans:
             if _place(latest) != _place(seen):
                 return latest
             moved = msgspec.structs.replace(
-                latest, status=done.status, requests=done.requests, pending=done.pending, refusal=done.refusal
+                latest,
+                status=done.status,
+                requests=done.requests,
+                sectioned=done.sectioned,
+                pending=done.pending,
+                refusal=done.refusal,
             )
             return _touched(moved, now)
 
@@ -185,7 +186,13 @@ class Scans:
             after = msgspec.structs.replace(pending, leg=pending.leg + 1, position=scanner.position)
             return msgspec.structs.replace(file, pending=after)
         self._join(file, legs=pending.leg + 1)
-        return msgspec.structs.replace(file, status="processed", requests=scanner.summary.requests, pending=None)
+        return msgspec.structs.replace(
+            file,
+            status="processed",
+            requests=scanner.summary.requests,
+            sectioned=scanner.sectioned,
+            pending=None,
+        )
 
     def _resumed(self, file: File, pending: Pending, limits: Limits) -> tuple[Scanner, int]:
         """Give a scanner that knows the legs before, and from where it is to be fed: from the beginning of the line that the last leg ended in."""

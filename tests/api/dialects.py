@@ -80,6 +80,24 @@ def jsonl(*lines: dict[str, Any]) -> bytes:
     return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
+def sectioned(*lines: dict[str, Any]) -> bytes:
+    """Write a sectioned file of one section, `tides`, and these lines, or one request."""
+    section = {
+        "section": "tides",
+        "method": "POST",
+        "url": CHAT,
+        "body": {"model": "tide-7b", "max_tokens": 64},
+        "messages": [{"role": "system", "content": "You know the tides."}],
+    }
+    return jsonl({"format": "batchrouter.sectioned.v1"}, section, *(lines or (of_section(),)))
+
+
+def of_section(custom_id: str = "a", section: str = "tides", **body: Any) -> dict[str, Any]:
+    """Give a request of a section, with these fields in its body."""
+    body = {"messages": [{"role": "user", "content": "When is high water?"}]} | body
+    return {"custom_id": custom_id, "section": section, "body": body}
+
+
 def upload(world: World, contract: str, content: bytes, **fields: Any) -> Any:
     """Upload a file by hand and give the answer."""
     file = ("requests.jsonl", content)

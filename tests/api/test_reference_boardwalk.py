@@ -7,7 +7,7 @@ import pytest
 from shared.core.lifecycle import Event
 from shared.core.records import Status
 from tests.api import dialects
-from tests.api.dialects import CHAT, chat, create, end, error, jsonl, upload
+from tests.api.dialects import CHAT, chat, create, end, error, jsonl, sectioned, upload
 from tests.api.world import START, World
 
 B = "boardwalk"
@@ -163,7 +163,7 @@ def test_an_assignment_is_kept_and_shortens_the_time(world: World) -> None:
         "batchrouter_output_rate": "600000",
         "batchrouter_input_format": "sectioned.v1",
     }
-    told = create(world, B, key="k", metadata=metadata).json()
+    told = create(world, B, sectioned(), key="k", metadata=metadata).json()
     assert metadata == told["metadata"]
     assert 1_800_007_200 == told["expires_at"]  # START is 08:00
     later = {"batchrouter_deadline": "2028-01-01T00:00:00+02:00", "batchrouter_assignment_window": "6h"}

@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, NoReturn
 
+import msgspec
+
 from shared.core.request_line import CONTENT, FIELDS
 
 BLANK = b" \t\r\v\f"
@@ -27,6 +29,8 @@ class Good(NamedTuple):
     model: str
     cap: int
     n: int
+    section: tuple[int, int] | None
+    size: int
 
 
 class Bad(NamedTuple):
@@ -47,25 +51,148 @@ class _Broken(Exception):  # noqa: N818 - never leaves this module
 
 
 def scan(content: bytes, line_bytes: int, custom_id_chars: int) -> list[Good | Bad]:
-    """Give what each line is, blank ones left out; RefusedFile."""
+    """Give what each line is, blank ones and good sections left out; RefusedFile."""
     first: dict[str, int] = {}
     found: list[Good | Bad] = []
-    for number, offset, raw in _lines(content):
-        item: Good | Bad | None
-        if len(raw) > line_bytes:
-            item = Bad(number, "request_too_large")
-        elif not raw.strip(BLANK):
+    file = _File(line_bytes, custom_id_chars)
+    for line in _lines(content):
+        item = file.take(*line)
+        if item is None:
             continue
-        else:
-            item = _line(number, offset, raw, custom_id_chars)
         if item.custom_id:
-            line = first.setdefault(item.custom_id, number)
-            if isinstance(item, Good) and line != number:
-                item = Bad(number, "duplicate_custom_id", "custom_id", item.custom_id)
+            seen = first.setdefault(item.custom_id, item.line)
+            if isinstance(item, Good) and seen != item.line:
+                item = Bad(item.line, "duplicate_custom_id", "custom_id", item.custom_id)
         found.append(item)
     if not found:
         raise RefusedFile("empty_file")
     return found
+
+
+class _File:
+    """What is known of a file so far: whether it has begun, and where its sections stand and what they hold, if it has any."""
+
+    def __init__(self, line_bytes: int, custom_id_chars: int) -> None:
+        self.line_bytes = line_bytes
+        self.custom_id_chars = custom_id_chars
+        self.begun = False
+        self.sections: dict[str, tuple[tuple[int, int], Any]] | None = None
+
+    def take(self, number: int, offset: int, raw: bytes) -> Good | Bad | None:
+        """Say what the line is; None when it is nothing to run and nothing wrong."""
+        if len(raw) > self.line_bytes:
+            self.begun = True
+            return Bad(number, "request_too_large")
+        if not raw.strip(BLANK):
+            return None
+        first, self.begun = not self.begun, True
+        said = _format(raw)
+        if said is not None:
+            if first:
+                self.sections = {}
+            good = first and said == "batchrouter.sectioned.v1"
+            return None if good else Bad(number, "invalid_request", "format")
+        if self.sections is None:
+            return _line(number, offset, raw, self.custom_id_chars)
+        return self.of_section(number, offset, raw, self.sections)
+
+    def of_section(
+        self, number: int, offset: int, raw: bytes, sections: dict[str, tuple[tuple[int, int], Any]]
+    ) -> Good | Bad | None:
+        """Say what a line of a sectioned file is."""
+        try:
+            value = _value(raw)
+        except (ValueError, RecursionError):
+            return Bad(number, "invalid_json_line")
+        try:
+            _check_of_section(value, sections)
+        except _Broken as broken:
+            return Bad(number, *broken.args, custom_id=self.known(value))
+        if "custom_id" not in value:
+            sections[value["section"]] = (offset, len(raw)), value
+            return None
+        place, section = sections[value["section"]]
+        plain = msgspec.json.encode(_expanded(section, value))
+        if len(plain) > self.line_bytes and isinstance(value.get("body"), dict):
+            return Bad(number, "request_too_large")
+        item = _line(number, 0, plain, self.custom_id_chars)
+        if isinstance(item, Bad):
+            return item
+        return item._replace(offset=offset, length=len(raw), section=place, size=len(plain))
+
+    def known(self, value: dict[str, Any]) -> str | None:
+        """Give the name of a line, if it may be one."""
+        custom_id = value.get("custom_id")
+        return custom_id if isinstance(custom_id, str) and len(custom_id) <= self.custom_id_chars else None
+
+
+def _format(raw: bytes) -> object:
+    try:
+        value = _value(raw)
+    except (ValueError, RecursionError, RefusedFile):
+        return None
+    is_format = "format" in value and not {"custom_id", "section"} & set(value)
+    return (value["format"] or "null") if is_format else None
+
+
+def _check_of_section(value: dict[str, Any], sections: dict[str, Any]) -> None:
+    if "custom_id" not in value:
+        _check_section(value)
+        if value["section"] in sections:
+            raise _Broken("invalid_request", "section")
+        return
+    if "messages" in value:
+        raise _Broken("invalid_request", "messages")
+    _check_name(value)
+    if value["section"] not in sections:
+        raise _Broken("invalid_request", "section")
+
+
+def _expanded(section: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
+    caps = {"max_completion_tokens", "max_tokens", "max_output_tokens"}
+    target = {name: section[name] if value.get(name) is None else value[name] for name in ("method", "url")}
+    plain: dict[str, Any] = {"custom_id": value.get("custom_id"), **target, "body": value.get("body")}
+    if not isinstance(plain["body"], dict):
+        return plain
+    body = dict(section.get("body") or {})
+    if caps & set(plain["body"]):
+        for name in caps & set(body):
+            del body[name]
+    body.update(plain["body"])
+    own = [] if body.get("messages") is None else body["messages"]
+    if section.get("messages") and isinstance(own, list):
+        body["messages"] = section["messages"] + own
+    return plain | {"body": body}
+
+
+def _check_name(value: dict[str, Any]) -> None:
+    if value.get("section") is None:
+        raise _Broken("missing_required_parameter", "section")
+    if not isinstance(value["section"], str) or not 0 < len(value["section"]) <= 512:
+        raise _Broken("invalid_request", "section")
+
+
+def _check_section(value: dict[str, Any]) -> None:
+    if "section" not in value:
+        raise _Broken("missing_required_parameter", "custom_id")
+    _check_name(value)
+    for name in ("method", "url"):
+        if value.get(name) is None:
+            raise _Broken("missing_required_parameter", name)
+    _check_target(value)
+    body, messages = value.get("body"), value.get("messages")
+    if body is not None:
+        if not isinstance(body, dict):
+            raise _Broken("invalid_request", "body")
+        if "messages" in body:
+            raise _Broken("invalid_request", "body.messages")
+        _check_fields(value["url"], body)
+    if messages is not None:
+        if not isinstance(messages, list) or CONTENT[value["url"]][0] != "messages":
+            raise _Broken("invalid_request", "messages")
+        if _depth({"body": {"messages": messages}}) > LEVELS:
+            raise _Broken("invalid_json_line", None)
+        _check_messages(messages, "messages")
 
 
 def _lines(content: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -98,7 +225,7 @@ def _line(number: int, offset: int, raw: bytes, custom_id_chars: int) -> Good | 
     answers = 1 if body.get("n") is None else body["n"]
     if value["url"] == "/v1/completions" and isinstance(body["prompt"], list):
         answers *= max(1, sum(isinstance(prompt, str | list) for prompt in body["prompt"]))
-    return Good(number, offset, len(raw), value["custom_id"], value["url"], body["model"], cap, answers)
+    return Good(number, offset, len(raw), value["custom_id"], value["url"], body["model"], cap, answers, None, len(raw))
 
 
 def _value(raw: bytes) -> dict[str, Any]:
@@ -153,18 +280,26 @@ def _check_envelope(value: dict[str, Any], custom_id_chars: int) -> None:
             raise _Broken("missing_required_parameter", name)
     if not isinstance(value["custom_id"], str) or not 0 < len(value["custom_id"]) <= custom_id_chars:
         raise _Broken("invalid_request", "custom_id")
-    if value["method"] != "POST":
-        raise _Broken("invalid_request", "method")
-    if value["url"] not in list(FIELDS):
-        raise _Broken("url_mismatch", "url")
+    _check_target(value)
     if not isinstance(value["body"], dict):
         raise _Broken("invalid_request", "body")
 
 
-def _check_body(url: str, body: dict[str, Any]) -> None:
+def _check_target(value: dict[str, Any]) -> None:
+    if value["method"] != "POST":
+        raise _Broken("invalid_request", "method")
+    if value["url"] not in list(FIELDS):
+        raise _Broken("url_mismatch", "url")
+
+
+def _check_fields(url: str, body: dict[str, Any]) -> None:
     unknown = sorted(set(body) - FIELDS[url])
     if unknown:
         raise _Broken("invalid_request", f"body.{unknown[0]}")
+
+
+def _check_body(url: str, body: dict[str, Any]) -> None:
+    _check_fields(url, body)
     if body.get("model") is None:
         raise _Broken("missing_required_parameter", "body.model")
     if not isinstance(body["model"], str):
@@ -185,9 +320,9 @@ def _check_body(url: str, body: dict[str, Any]) -> None:
             raise _Broken("invalid_request", f"body.{number}")
 
 
-def _check_messages(messages: list[Any]) -> None:
+def _check_messages(messages: list[Any], field: str = "body.messages") -> None:
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise _Broken("invalid_request", f"body.messages[{index}]")
+            raise _Broken("invalid_request", f"{field}[{index}]")
         if message.get("role") not in ROLES:
-            raise _Broken("invalid_request", f"body.messages[{index}].role")
+            raise _Broken("invalid_request", f"{field}[{index}].role")

@@ -10,9 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shared.core.errors import Refused
+from shared.core.outlines import Section
 from shared.core.request_line import Limits
-from shared.core.scan import Entry, Scanner, entries
-from tests.core.lines import CHAT, EMBEDDINGS, request, written
+from shared.core.scan import Entry, Item, Scanner, entries
+from tests.core.lines import CHAT, EMBEDDINGS, FORMAT, message, part, request, section, written
 from tests.core.reference_scan import Bad, Good, RefusedFile, scan
 
 LIMITS = Limits(line_bytes=400, custom_id_chars=8)
@@ -31,12 +32,16 @@ def fast(pieces: Iterable[bytes]) -> tuple[bytes, Verdict]:
         index += b"".join(scanner.finish())
     except Refused as refused:
         return b"", refused.code
-    return index, [
-        Good(*[getattr(item, name) for name in Good._fields])
-        if isinstance(item, Entry)
-        else Bad(item.line, item.code, item.param, item.custom_id)
-        for item in entries([index])
-    ]
+    return index, [plainly(item) for item in entries([index]) if not isinstance(item, Section)]
+
+
+def plainly(item: Item) -> Good | Bad:
+    """Say of a line what the slow scan says."""
+    if isinstance(item, Entry):
+        place = item.section and (item.section.offset, item.section.length)
+        return Good(*[place if name == "section" else getattr(item, name) for name in Good._fields])
+    assert not isinstance(item, Section)
+    return Bad(item.line, item.code, item.param, item.custom_id)
 
 
 def slow(content: bytes) -> Verdict:
@@ -106,7 +111,31 @@ ODD_LINES = [
     b" " * 401,
     b" " * 800 + b"{}",
     b"\xff" * 401,
+    written(FORMAT),
+    b'{"format": "batchrouter.sectioned.v2"}',
+    b'{"format": null}',
+    written(request("f") | FORMAT),
+    written(section("s") | FORMAT),
+    written(section()),
+    written(section() | {"custom_id": "a"}),
+    written(section() | {"custom_id": None}),
+    written(section("")),
+    written(section(None)),
+    written(section("n" * 99)),
+    written(section("t", EMBEDDINGS, message("x"))),
+    written(section("t", CHAT, message("x"), messages=[])),
+    written(section("t", CHAT, {"role": "?"})),
+    written(section("t", CHAT, message("x"), 7)),
+    written(section("t", unknown=1)),
+    written({"section": "t", "url": CHAT}),
+    written({"section": "t", "method": "POST", "url": CHAT}),
+    written(part()),
+    written(part("a", "t", messages=[message("y")])),
+    written(part("a", None)),
+    written(part("a", [])),
 ]
+
+SECTIONS = [FORMAT, section("s", CHAT, message("x")), section("e", EMBEDDINGS, input="x" * 20), section("w", n=0)]
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.floats() | st.text('aé\u2028\x85\n"\\', max_size=3),
@@ -159,9 +188,42 @@ def requests(draw: st.DrawFn) -> bytes:
 
 
 @st.composite
+def sectioned(draw: st.DrawFn) -> bytes:
+    """Draw a line of a sectioned file: a section or a request of one; many are good."""
+    name = draw(st.sampled_from(["s", "s", "t", "e", "w"]))
+    line: dict[str, Any]
+    if draw(st.integers(0, 3)) == 0:
+        line = section(name, draw(st.sampled_from([CHAT, EMBEDDINGS])), *draw(messages), **draw(parameters))
+    else:
+        line = part(draw(st.sampled_from(["a", "b", "ü", "12345678", ""])), name, **draw(parameters))
+    if draw(st.booleans()):
+        line["body"] = line["body"] | draw(st.dictionaries(fields, wrong, max_size=2))
+    if draw(st.integers(0, 3)) == 0:
+        names = st.sampled_from(["custom_id", "section", "method", "url", "body", "messages", "format"])
+        line |= draw(st.dictionaries(names, wrong, max_size=2))
+    return json.dumps(line, ensure_ascii=draw(st.booleans())).encode(errors="surrogatepass").replace(b"\n", b"")
+
+
+messages = st.lists(st.sampled_from([message("x"), message("é" * 60), {"role": "user", "content": []}]), max_size=2)
+parameters = st.fixed_dictionaries(
+    {},
+    optional={
+        "messages": messages,
+        "input": st.sampled_from(["x", "é" * 200, []]),
+        "n": st.integers(0, 2),
+        "max_tokens": st.integers(0, 2),
+        "max_completion_tokens": st.none() | st.integers(0, 2),
+        "user": st.sampled_from(["u", "ü\u2028" * 30]),
+    },
+)
+
+
+@st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """Draw a file."""
-    lines = draw(st.lists(requests() | st.sampled_from(ODD_LINES), max_size=8))
+    """Draw a file; every other one begins as a sectioned file does."""
+    begins = [written(line) for line in SECTIONS[: draw(st.integers(1, len(SECTIONS)))]] if draw(st.booleans()) else []
+    kinds = requests() | sectioned() | sectioned() if begins else requests() | sectioned()
+    lines = begins + draw(st.lists(kinds | st.sampled_from(ODD_LINES), max_size=8))
     content = b"".join(line + draw(st.sampled_from([b"\n", b"\r\n"])) for line in lines)
     if draw(st.booleans()):
         content = content.removesuffix(b"\n")
@@ -188,9 +250,11 @@ def test_the_scan_agrees_with_a_slow_one(cut: tuple[bytes, list[bytes]]) -> None
 
 
 @pytest.mark.parametrize("line", ODD_LINES, ids=range(len(ODD_LINES)))
-@pytest.mark.parametrize("place", ["alone", "first", "last", "with a mark", "with a carriage return"])
+@pytest.mark.parametrize(
+    "place", ["alone", "first", "last", "with a mark", "with a carriage return", "behind a format", "behind sections"]
+)
 def test_every_odd_line_is_judged_the_same_in_every_place(line: bytes, place: str) -> None:
-    """Alone, before and after a good line, after a byte order mark, before a carriage return; whole and byte by byte."""
+    """Alone, before and after a good line, after a byte order mark or a format, before a carriage return; whole and byte by byte."""
     good = written(request("good"))
     content = {
         "alone": line,
@@ -198,6 +262,8 @@ def test_every_odd_line_is_judged_the_same_in_every_place(line: bytes, place: st
         "last": good + b"\n" + line + b"\n",
         "with a mark": BOM + line + b"\r\n" + good,
         "with a carriage return": good + b"\n" + line + b"\r\n",
+        "behind a format": BOM + b"\n" + written(FORMAT) + b"\r\n" + line + b"\r\n" + written(part()),
+        "behind sections": b"\n".join(map(written, SECTIONS)) + b"\n" + line + b"\n" + written(part("z")),
     }[place]
 
     expected = slow(content)

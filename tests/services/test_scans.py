@@ -22,6 +22,12 @@ LEG = 4_000
 FOREVER = START + 1e9
 
 
+SECTION = (
+    b'{"section": "%s", "method": "POST", "url": "/v1/chat/completions",'
+    b' "body": {"model": "echo"}, "messages": [{"role": "user", "content": "hi"}]}'
+)
+
+
 def uploaded(world: World, content: bytes, piece: int = 1_500, md5: str | None = None) -> File:
     """Keep a file that is still to be put together from pieces of this size, and scanned."""
     blobs = world.memory.blobs
@@ -69,6 +75,13 @@ def test_a_scan_in_legs_finds_what_one_pass_finds(leg_bytes: int) -> None:
     assert [paths.file("acme", file.id), paths.scan("acme", file.id)] == world.memory.blobs.keys()
 
 
+def one_step(world: World, file: File) -> File:
+    """Work on a file in a process that has time for one step, and knows nothing but what is stored."""
+    ticks = iter([START, START, START + 2, START + 2, START + 2])
+    world.scans._clock = lambda: next(ticks, START + 2)
+    return world.scans.advance(ACME, file.id, until=START + 1)
+
+
 def test_a_scan_goes_on_in_another_process_after_every_step() -> None:
     """Each call has time for one step, and knows nothing but what is stored."""
     world = World(leg_bytes=LEG)
@@ -76,13 +89,38 @@ def test_a_scan_goes_on_in_another_process_after_every_step() -> None:
     calls = 0
 
     while file.pending is not None:
-        ticks = iter([START, START, START + 2, START + 2, START + 2])
-        world.scans._clock = lambda ticks=ticks: next(ticks, START + 2)  # type: ignore[misc]
-        file = world.scans.advance(ACME, file.id, until=START + 1)
+        file = one_step(world, file)
         calls += 1
 
     assert calls > len(CONTENT) // LEG
     assert whole(CONTENT) == list(scan.entries([index(world, file.id)]))
+
+
+def test_a_sectioned_file_may_be_cut_anywhere() -> None:
+    """Inside the format, a section or a request; whoever goes on knows the sections that lie behind."""
+    content = b"\xef\xbb\xbf" + b"\n".join(
+        [
+            b'{"format": "batchrouter.sectioned.v1"}',
+            SECTION % b"s",
+            b'{"custom_id": "a", "section": "s", "body": {}}\r',
+            SECTION % b"s",
+            SECTION % b"t",
+            b'{"custom_id": "b", "section": "t", "body": {"n": 2}}',
+            b'{"custom_id": "a", "section": "t", "body": {}}',
+            b'{"custom_id": "c", "section": "u", "body": {}}',
+        ]
+    )
+    expected = whole(content)
+    assert [2, 3, 4, 5, 6, 7, 8] == [item.line for item in expected]
+
+    for leg_bytes in range(3, len(content)):
+        world = World(leg_bytes=leg_bytes)
+        done = uploaded(world, content)
+        while done.pending is not None:
+            done = one_step(world, done)
+
+        assert ("processed", 2, True) == (done.status, done.requests, done.sectioned)
+        assert expected == list(scan.entries([index(world, done.id)]))
 
 
 @pytest.mark.parametrize("port", ["blobs", "multipart", "file_store"])

@@ -5,7 +5,7 @@ import pytest
 from shared.core.contracts import CONTRACTS
 from shared.core.records import Batch, Status
 from shared.services.validation import Validation
-from tests.services.test_scans import CONTENT, FOREVER, LEG, uploaded
+from tests.services.test_scans import CONTENT, FOREVER, LEG, SECTION, uploaded
 from tests.services.world import ACME, OPENAI, START, World, lines
 
 
@@ -74,3 +74,50 @@ def test_what_the_scan_refuses_fails_the_batch_with_the_same_code(content: bytes
         failed = validation(world).validate(batch.ref, until=FOREVER)
         assert (Status.FAILED, [code]) == (failed.status, [error.code for error in failed.errors])
         assert [code] == [error.code for error in world.batches.get(batch.ref).errors]
+
+
+FORMAT = b'{"format": "batchrouter.sectioned.v1"}'
+REQUEST = b'{"custom_id": "%s", "section": "%s", "body": {}}'
+
+
+@pytest.mark.parametrize("leg_bytes", [60, LEG])
+def test_a_sectioned_file_is_validated_by_its_requests(leg_bytes: int) -> None:
+    """Sections and the format are no requests."""
+    world = World(leg_bytes=leg_bytes)
+    content = [FORMAT, SECTION % b"s", REQUEST % (b"a", b"s"), SECTION % b"t", REQUEST % (b"b", b"t")]
+    batch = batch_of(world, b"\n".join(content))
+
+    done = validation(world).validate(batch.ref, until=FOREVER)
+
+    assert ("echo", 2) == (done.model, done.counts.total)
+
+
+def test_a_sectioned_file_with_errors_fails_its_batch_with_all_of_them() -> None:
+    """A section of another endpoint than the batch's makes its requests wrong, as plain lines would be."""
+    world = World(leg_bytes=60)
+    embeddings = b'{"section": "e", "method": "POST", "url": "/v1/embeddings", "body": {"model": "echo", "input": "x"}}'
+    content = [
+        FORMAT,
+        SECTION % b"s",
+        SECTION % b"s",
+        (SECTION % b"u").replace(b"model", b"mood"),
+        REQUEST % (b"a", b"s"),
+        REQUEST % (b"b", b"nobody"),
+        embeddings,
+        REQUEST % (b"c", b"e"),
+        REQUEST % (b"a", b"s"),
+        (REQUEST % (b"d", b"s")).replace(b"{}", b'{"model": "other"}'),
+    ]
+    batch = batch_of(world, b"\n".join(content))
+
+    failed = validation(world).validate(batch.ref, until=FOREVER)
+
+    assert Status.FAILED == failed.status
+    assert [
+        (3, "invalid_request", "section"),
+        (4, "invalid_request", "body.mood"),
+        (6, "invalid_request", "section"),
+        (8, "url_mismatch", "url"),
+        (9, "duplicate_custom_id", "custom_id"),
+        (10, "mismatched_model", "body.model"),
+    ] == [(error.line, error.code, error.param) for error in failed.errors]

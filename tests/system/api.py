@@ -57,11 +57,17 @@ class Api(services_world.World):
 
     def create(self, prompts: Sequence[str], space: Space, model: str, window: str) -> Batch:
         """Create a batch of these prompts; prompt n has the custom_id `c<n>`."""
-        rules = CONTRACTS[space.contract]
-        intake = self.files.begin(space, rules)
+        lines = []
         for number, prompt in enumerate(prompts):
             body = {"model": model, "messages": [{"role": "user", "content": prompt}], "max_tokens": 8}
-            line = {"custom_id": f"c{number}", "method": "POST", "url": URL, "body": body}
+            lines.append({"custom_id": f"c{number}", "method": "POST", "url": URL, "body": body})
+        return self.create_of(lines, space, window)
+
+    def create_of(self, lines: Sequence[object], space: Space, window: str) -> Batch:
+        """Create a batch of a file of these lines."""
+        rules = CONTRACTS[space.contract]
+        intake = self.files.begin(space, rules)
+        for line in lines:
             intake.write(msgspec.json.encode(line) + b"\n")
         file = intake.finish(purpose="batch")
         request: dict[str, object] = {"input_file_id": file.id, "endpoint": URL, "completion_window": window}

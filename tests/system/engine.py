@@ -27,6 +27,7 @@ class ScriptedEngine:
         script: Acts by prompt; may be shared by many engines, and changed at any time.
         inside: The prompts that are in it now.
         seen: Every prompt that came in, in order.
+        bodies: The bodies that came in with them.
         well: Whether it answers its health check.
         away: Whether it takes no connection, for rows or for health checks.
         broken: How many of the next starts fail.
@@ -40,6 +41,7 @@ class ScriptedEngine:
         self.generation = 0
         self.inside: list[str] = []
         self.seen: list[str] = []
+        self.bodies: list[bytes] = []
         self.well = True
         self.away = False
         self.broken = 0
@@ -90,6 +92,7 @@ class ScriptedEngine:
         prompt = _prompt(body)
         assert url_path == "/v1/chat/completions"
         self.seen.append(prompt)
+        self.bodies.append(body)
         self.inside.append(prompt)
         work = asyncio.create_task(self.script.get(prompt, echo)(self, prompt))
         either: list[asyncio.Future[Any]] = [work, self._end]

@@ -79,6 +79,7 @@ def add(routes: APIRouter, contract: Contract, uploads: Uploads, completions: Co
         responses=refusals(
             *_BODY,
             "integer_below_min_value",
+            "invalid_file_format",
             "invalid_encoding",
             "empty_file",
             "storage_limit_exceeded",

@@ -11,6 +11,7 @@ CONTRACT = Contract(
     file_bytes=200 * 10**6,
     storage=Room(files=500, bytes=20 * 10**9),
     file_requests=50_000,
+    sectioned=False,
     cap_default=1024,
     cap_most=1024,
     refused=~Fact(0),

@@ -18,6 +18,7 @@ CONTRACT = Contract(
     no_key="missing_execution_api_key",
     file_bytes=200 * 10**6,
     file_requests=50_000,
+    sectioned=False,
     form_seconds="ttl_seconds",
     deadline_stops=False,
     cancel_of_ended=True,
