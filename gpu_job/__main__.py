@@ -19,6 +19,8 @@ from gpu_job.adapters import AdapterFiles, Adapters
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine
+from gpu_job.fetch import Fetcher
+from gpu_job.media import Media
 from gpu_job.row import SERVED_NAME
 from gpu_job.structured import StructuredOutputs
 from gpu_job.upstream import Upstream
@@ -30,6 +32,7 @@ from shared.adapters.dynamodb.dynamo import Dynamo
 from shared.adapters.dynamodb.shards import DynamoShards
 from shared.adapters.dynamodb.workers import DynamoWorkers
 from shared.adapters.ids import new_id, now
+from shared.adapters.resolver import resolve
 from shared.adapters.s3 import S3Blobs
 from shared.adapters.stepfunctions import StepFunctionsWorkflow
 from shared.core.models import Model, Registry
@@ -62,6 +65,7 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
     )
     engine = _engine(settings, model, list(adapters.values()))
     structured = StructuredOutputs()
+    fetcher = Fetcher(resolve)
     files = AdapterFiles(store, Path(settings.state_dir) / "adapters")
     async with Upstream(engine, max_in_flight=model.max_in_flight) as upstream:
         worker = Worker(
@@ -70,6 +74,7 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
             dispatcher=Dispatcher(
                 engine,
                 upstream,
+                media=Media(fetcher),
                 adapters=Adapters(adapters, files=files, upstream=upstream),
                 structured=structured,
                 row_seconds=settings.row_seconds,
@@ -89,6 +94,7 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
         finally:
             await engine.stop()
             await structured.close()
+            await fetcher.close()
 
 
 def _engine(settings: WorkerSettings, model: Model, adapters: Sequence[Model]) -> Engine:

@@ -20,6 +20,7 @@ from typing import Protocol
 from gpu_job.adapters import Adapters
 from gpu_job.engine import Engine, EngineFailed
 from gpu_job.gate import Gate
+from gpu_job.media import Media
 from gpu_job.row import Finished, Garbage, Row, finish, give_up, read, refuse
 from gpu_job.structured import INVALID, StructuredOutputs
 from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
@@ -56,6 +57,7 @@ class Dispatcher:
         engine: Engine,
         upstream: Way,
         *,
+        media: Media,
         adapters: Adapters,
         structured: StructuredOutputs,
         row_seconds: float,
@@ -63,6 +65,7 @@ class Dispatcher:
     ) -> None:
         self._engine = engine
         self._upstream = upstream
+        self._media = media
         self._adapters = adapters
         self._structured = structured
         self._row_seconds = row_seconds
@@ -101,6 +104,10 @@ class Dispatcher:
 
     async def answer(self, row: Row) -> Finished:
         """Get a row answered, or given up. Cancelling it tells the engine to forget it."""
+        async with self._media.inlined(row) as refused:
+            return refused or await self._answer(row)
+
+    async def _answer(self, row: Row) -> Finished:
         while True:
             async with self._place(row):
                 await self._ready.wait()

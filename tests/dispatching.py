@@ -7,8 +7,11 @@ from threading import RLock
 from gpu_job.adapters import AdapterFiles, Adapters
 from gpu_job.dispatch import Dispatcher, Way
 from gpu_job.engine import Engine
+from gpu_job.fetch import Fetcher
+from gpu_job.media import Media
 from gpu_job.structured import StructuredOutputs
 from shared.adapters.memory import MemoryBlobs
+from shared.adapters.resolver import resolve
 from shared.core.models import Model
 from shared.ports import Blobs
 
@@ -22,12 +25,14 @@ def dispatcher(
     blobs: Blobs | None = None,
     folder: Path = Path("/nowhere"),
     structured: StructuredOutputs | None = None,
+    fetcher: Fetcher | None = None,
 ) -> Dispatcher:
     """Give a dispatcher; without `adapters` there are none."""
     files = AdapterFiles(blobs or MemoryBlobs(RLock()), folder)
     return Dispatcher(
         engine,
         upstream,
+        media=Media(fetcher or Fetcher(resolve)),
         adapters=Adapters(adapters or {}, files=files, upstream=upstream),
         structured=structured or StructuredOutputs(),
         row_seconds=row_seconds,

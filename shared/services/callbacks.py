@@ -5,18 +5,16 @@ no reason to refuse a batch; nothing can be sent there either.
 """
 
 from collections.abc import Callable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from shared.core.addresses import Network, is_public
 from shared.core.errors import NotFound, Refused, Unavailable
 
 Resolve = Callable[[str], Sequence[str]]
 """Give the addresses of a host's name; NotFound when it has none, Unavailable when nobody answered."""
 
-Network = IPv4Network | IPv6Network
-
 PARAM = "callback_url"
-NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Callbacks:
@@ -35,7 +33,7 @@ class Callbacks:
             addresses = [host]
         except ValueError:
             addresses = self._look_up(host)
-        if not all(self._is_public(address) for address in addresses):
+        if not all(is_public(address, self._allowed) for address in addresses):
             raise _refused("leads into a private network")
 
     def _look_up(self, host: str) -> Sequence[str]:
@@ -43,16 +41,6 @@ class Callbacks:
             return self._resolve(host)
         except (NotFound, Unavailable):
             return ()
-
-    def _is_public(self, text: str) -> bool:
-        address = ip_address(text.partition("%")[0])
-        if isinstance(address, IPv6Address):
-            # An IPv4 address in IPv6's clothes is what the packets go to.
-            inside = IPv4Address(int(address) & 0xFFFFFFFF) if address in NAT64 else None
-            address = address.ipv4_mapped or address.sixtofour or inside or address
-        if any(address in network for network in self._allowed):
-            return True
-        return address.is_global and not address.is_multicast
 
 
 def _host(url: str) -> str:

@@ -1,4 +1,4 @@
-"""Structured outputs, from a row to its line in a result file: the real dispatcher, and an echo engine whose answers the prompts write."""
+"""Structured outputs and media, from a row to its line in a result file: the real dispatcher, and an echo engine whose answers the prompts write."""
 
 import asyncio
 import json
@@ -97,3 +97,12 @@ async def test_a_schema_that_cannot_be_used_is_a_bad_request(dispatcher: Dispatc
     assert Usage() == usage
     row, _ = await answered(dispatcher, "{}", "gridline", response_format=form)
     assert (None, "invalid_request") == (row["response"], row["error"]["code"])
+
+
+async def test_media_that_cannot_be_had_are_an_error_of_their_row(dispatcher: Dispatcher) -> None:
+    """The engine is not asked; it would have answered."""
+    part = {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}
+    row, usage = await answered(dispatcher, "", messages=[{"role": "user", "content": [part]}])
+    error = row["response"]["body"]["error"]
+    assert ("invalid_request", "body.messages[0].content[0].image_url") == (error["code"], error["param"])
+    assert Usage() == usage
