@@ -20,6 +20,7 @@ from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine
 from gpu_job.fetch import Fetcher
+from gpu_job.leasing import Leasing
 from gpu_job.media import Media
 from gpu_job.row import SERVED_NAME
 from gpu_job.structured import StructuredOutputs
@@ -58,11 +59,8 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
     chunks = DynamoChunkLog(dynamo, settings.table_prefix)
     store = S3Blobs(clients.s3, settings.bucket)
     roster = Roster(workers=DynamoWorkers(dynamo, settings.table_prefix), clock=now)
-    wake = Wake(
-        batches=DynamoBatches(dynamo, settings.table_prefix),
-        shards=shards,
-        workflow=StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn),
-    )
+    batches = DynamoBatches(dynamo, settings.table_prefix)
+    workflow = StepFunctionsWorkflow(clients.stepfunctions, settings.state_machine_arn)
     engine = _engine(settings, model, list(adapters.values()))
     structured = StructuredOutputs()
     fetcher = Fetcher(resolve)
@@ -80,12 +78,12 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
                 row_seconds=settings.row_seconds,
             ),
             committer=Committer(blobs=store, log=chunks, new_id=new_id),
+            leasing=Leasing(settings, queue=shards, shards=shards, batches=batches, clock=now),
             queue=shards,
-            shards=shards,
             log=chunks,
             blobs=store,
             roster=roster,
-            wake=wake,
+            wake=Wake(batches=batches, shards=shards, workflow=workflow),
             clock=now,
         )
         _stop_on_signals(worker)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
+from gpu_job.leasing import Leasing
 from gpu_job.reading import Line
 from gpu_job.row import Finished, Row, give_up, prepare
 from gpu_job.shard_run import ShardRun
@@ -18,10 +19,9 @@ from shared.core import plan
 from shared.core.errors import Conflict, Fenced, NotFound, Unavailable
 from shared.core.models import Model
 from shared.core.plan import ShardPlan
-from shared.core.records import Shard, ShardState
+from shared.core.records import Shard
 from shared.core.request_line import LineError
-from shared.ports import Blobs, ChunkLog, Clock, ShardQueue, Shards
-from shared.services.leases import take_back
+from shared.ports import Blobs, ChunkLog, Clock, ShardQueue
 from shared.services.roster import Roster
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
@@ -29,8 +29,6 @@ from shared.settings import WorkerSettings
 NOT_NOW = (Conflict, Unavailable)
 """A store that is away, or a record that too many change at once: what was to be done can wait, or somebody else does it."""
 POLL_SECONDS = 0.3
-LOOK = 200
-"""How many of the most urgent shards a worker looks at: more than its fellows lease at a time."""
 AWAY_SECONDS = 5.0
 """How long a worker waits for a store that is away, before it takes another shard or goes."""
 STOP_GRACE = 5.0
@@ -51,8 +49,8 @@ class Worker:
         *,
         dispatcher: Dispatcher,
         committer: Committer,
+        leasing: Leasing,
         queue: ShardQueue,
-        shards: Shards,
         log: ChunkLog,
         blobs: Blobs,
         roster: Roster,
@@ -64,8 +62,8 @@ class Worker:
         self._model = model
         self._dispatcher = dispatcher
         self._committer = committer
+        self._leasing = leasing
         self._queue = queue
-        self._shards = shards
         self._chunk_log = log
         self._blobs = blobs
         self._roster = roster
@@ -83,7 +81,7 @@ class Worker:
         async with asyncio.TaskGroup() as group:
             keeper = group.create_task(self._dispatcher.keep_alive())
             if await self._before_stop(self._dispatcher.ready()):
-                await self._tell(self._roster.serving, me.revision)
+                await self._tell(self._roster.serving, me.revision, me.worker)
                 await self._serve(group)
             keeper.cancel()
         # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
@@ -115,7 +113,7 @@ class Worker:
         busy_at = self._clock()
         while not self._stopping.is_set():
             try:
-                shard = await asyncio.to_thread(self._take)
+                shard = await asyncio.to_thread(self._leasing.take, busy=bool(self._runs))
             except NOT_NOW as error:
                 await self._wait_for_stores(f"the queue does not answer: {error}")
                 continue
@@ -135,33 +133,6 @@ class Worker:
     async def _wait_for_stores(self, message: str) -> None:
         _log.warning("%s", message)
         await self._before_stop(self._sleep(AWAY_SECONDS))
-
-    def _take(self) -> Shard | None:
-        """Lease the most urgent shard that can be had; leases of others that have run out are taken back first.
-
-        One that has stalled is worked at alone: nothing else is to go down with it, nor to count what takes it down against it. For the most
-        urgent one all others here are first brought to their ends.
-        """
-        shards = self._queue.open(self._settings.revision, LOOK)
-        take_back(self._shards, shards, self._clock())
-        for shard in shards:
-            if shard.state is not ShardState.READY:
-                continue
-            if shard.bite is not None and self._runs:
-                return None
-            if (leased := self._lease(shard)) is not None:
-                return leased
-        return None
-
-    def _lease(self, shard: Shard) -> Shard | None:
-        until = self._clock() + self._settings.lease_seconds
-        try:
-            try:
-                return self._queue.lease(shard, self._settings.worker, until)
-            except Unavailable:  # if it is ours already, it is given again
-                return self._queue.lease(shard, self._settings.worker, until)
-        except Conflict:
-            return None  # another worker was faster
 
     async def _give_back(self, shard: Shard) -> None:
         try:
@@ -277,8 +248,7 @@ class Worker:
         try:
             await asyncio.to_thread(self._roster.close, revision, worker)
             await self._before_stop(self._sleep(SECOND_LOOK))
-            shards = await asyncio.to_thread(self._queue.open, revision, LOOK)
-            if not any(shard.state is ShardState.READY for shard in shards):
+            if not await asyncio.to_thread(self._queue.ready, revision, 1):
                 return True
             await asyncio.to_thread(self._roster.reopen, revision, worker)
         except NOT_NOW as error:

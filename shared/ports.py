@@ -177,8 +177,11 @@ class Shards(Protocol):
 class ShardQueue(Protocol):
     """The shards of one model revision, as a worker sees them."""
 
-    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
-        """Give its open shards (ready and leased), the most urgent first, `limit` of them or all. May lag by a second."""
+    def ready(self, revision: str, each: int) -> list[Shard]:
+        """Give of each organization that has ready shards the first ones by rank: one at least, and no more than `each`. May lag by a second."""
+
+    def leased(self, revision: str, limit: int | None = None) -> list[Shard]:
+        """Give the leased shards, by rank, `limit` of them or all. May lag by a second."""
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict when another was faster or it is closed. A repetition by the same owner wins.

@@ -5,6 +5,7 @@ lost worker costs little. Lines stay in file order, so that a shard is a few ran
 """
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -65,6 +66,13 @@ class ShardSize(msgspec.Struct, frozen=True):
     shards: int = 4000
 
 
+class Cut(NamedTuple):
+    """The lines of one shard, and what they cost at most: tokens of prompts and allowed answers together."""
+
+    lines: list[PlanLine]
+    tokens: int
+
+
 _PLAN = msgspec.msgpack.Decoder(ShardPlan)
 
 
@@ -88,38 +96,41 @@ def widened(size: ShardSize, lines: Iterable[Entry], default_cap: int) -> ShardS
     return msgspec.structs.replace(size, tokens=max(size.tokens, -(-total // size.shards)))
 
 
-def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[list[PlanLine]]:
+def cut(lines: Iterable[Entry], size: ShardSize, default_cap: int) -> Iterator[Cut]:
     """Cut lines into shards. `default_cap` stands for the answers of lines that name no limit."""
     shard: list[PlanLine] = []
     tokens = 0
     for entry in lines:
         cost = _cost(entry, default_cap)
         if shard and (len(shard) >= size.lines or tokens + cost > size.tokens):
-            yield shard
+            yield Cut(shard, tokens)
             shard, tokens = [], 0
         shard.append(PlanLine(entry.line, entry.offset, entry.length, entry.custom_id, entry.section))
         tokens += cost
     if shard:
-        yield shard
+        yield Cut(shard, tokens)
 
 
-def shard(batch: Batch, revision: str, index: int, lines: int) -> Shard:
-    """Give the record of a new shard; closed from the start when the batch has been ended meanwhile."""
+def shard(batch: Batch, revision: str, index: int, cut: Cut, urgent_at: int) -> Shard:
+    """Give the record of a new shard (`shared.core.window.Timing.urgent_at`); closed from the start when the batch has been ended meanwhile."""
     return Shard(
         org=batch.org,
         contract=batch.contract,
         batch=batch.id,
         index=index,
         revision=revision,
-        lines=lines,
+        lines=len(cut.lines),
         rank=rank(batch, index),
+        tokens=cut.tokens,
+        deadline=batch.expires_at,
+        urgent_at=urgent_at,
         state=ShardState.CLOSED if batch.ending else ShardState.READY,
     )
 
 
 def rank(batch: Batch, index: int) -> str:
-    """Where a shard stands in its revision's queue: by deadline, then by batch, then in file order."""
-    return f"{batch.expires_at:012d}/{batch.org}/{batch.id}/{index:06d}"
+    """Where a shard stands among those of its organization: by deadline, then by batch, then in file order."""
+    return f"{batch.org}/{batch.expires_at:012d}/{batch.id}/{index:06d}"
 
 
 def committed(shard: Shard, chunk: Chunk) -> Shard:

@@ -332,7 +332,9 @@ class Shard(Record, frozen=True, kw_only=True):
     """A part of a batch: lines that one worker leases together. Its lines are at `shared.core.paths.plan(ref, index)`.
 
     Attributes:
-        rank: Its place in the queue of its revision: the smallest is leased first.
+        rank: Its place among the shards of its organization in the queue of its revision (`shared.core.turn`).
+        tokens: What its lines cost at most, prompts and answers together, by estimate.
+        deadline: When its batch expires; `urgent_at` is a day before that.
         epoch: Grows with each lease and with the closing: a commit of another epoch is void.
         draining: Finish what is finished, take no more lines, give the lease back.
         completed: Committed rows of the output file; `failed`: of the error file.
@@ -348,6 +350,9 @@ class Shard(Record, frozen=True, kw_only=True):
     revision: str
     lines: int
     rank: str
+    tokens: int = 0
+    deadline: int = 0
+    urgent_at: int = 0
     state: ShardState = ShardState.READY
     epoch: int = 0
     owner: str | None = None
@@ -394,10 +399,11 @@ class Chunk(Record, frozen=True, kw_only=True):
 
 
 class WorkerEntry(Record, frozen=True, kw_only=True):
-    """A worker that was asked for: `job` is the fleet's id of it, once known; `closing` it takes no more shards."""
+    """A worker that was asked for: `job` is the fleet's id of it, once known; `served` its engine has run; `closing` it takes no more shards."""
 
     asked_at: int
     job: str | None = None
+    served: bool = False
     closing: bool = False
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from shared.core import assignment
-from shared.core.contract import Contract
+from shared.core.contract import DAY, Contract
 from shared.core.contracts import CONTRACTS
 from shared.core.records import Batch
 
@@ -45,6 +45,10 @@ class Timing(msgspec.Struct, frozen=True):
         if deadline is not None:
             ends.append(deadline)
         return min(ends)
+
+    def urgent_at(self, batch: Batch) -> int:
+        """Give from when on a batch is urgent: a day before it expires, which is at once where its window is no longer."""
+        return batch.expires_at - self.seconds(DAY)
 
 
 def is_overdue(batch: Batch, now: float) -> bool:

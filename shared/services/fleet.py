@@ -11,8 +11,8 @@ from shared.ports import Clock, Fleet, NewId, ShardQueue, Shards
 from shared.services.roster import Roster
 
 WORKER = "worker_"
-LOOK = 200
-"""How many of the most urgent shards it looks at: more than workers lease at a time, so that it sees whether others are ready."""
+LEASES = 1000
+"""How many leased shards it looks at, to see who is at work."""
 SUBMIT_GRACE = 120
 """Seconds after which an entry whose job never became known is dropped."""
 
@@ -41,8 +41,8 @@ class FleetService:
 
     def ensure(self, revision: str, known: Sequence[Shard] = ()) -> None:
         """Ask for the workers that are missing. The `known` shards are open for sure, even if the queue's index lags."""
-        needed = max(_needed(known), _needed(self._queue.open(revision, LOOK)))
-        wanted = min(self._max_workers, needed)
+        queued = self._queue.ready(revision, self._max_workers) + self._queue.leased(revision, LEASES)
+        wanted = min(self._max_workers, max(_needed(known), _needed(queued)))
         if not wanted:
             return
         gone = self._ended(self._roster.get(revision))
@@ -54,7 +54,7 @@ class FleetService:
         """Act on a worker's end: forget it, take its leases back and ask for another where work is left. Idempotent."""
         self._roster.leave(revision, worker, failed=failed)
         now = self._clock()
-        for shard in self._queue.open(revision):
+        for shard in self._queue.leased(revision):
             if shard.owner == worker:
                 self._shards.reclaim(shard, now)
         self.ensure(revision)

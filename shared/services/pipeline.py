@@ -14,7 +14,7 @@ from shared.core import lease, lifecycle, paths, plan
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.models import Registry
-from shared.core.plan import PlanLine, ShardPlan, ShardSize
+from shared.core.plan import Cut, PlanLine, ShardPlan, ShardSize
 from shared.core.records import Batch, BatchError, Shard, ShardState
 from shared.core.scan import Entry
 from shared.core.window import DRAIN, Timing, input_until, is_overdue
@@ -107,13 +107,14 @@ class Pipeline:
         self.close(ref)
         self._blobs.delete(paths.plans(ref))
 
-    def _put_shards(self, batch: Batch, revision: str, cuts: Iterable[list[PlanLine]]) -> int:
+    def _put_shards(self, batch: Batch, revision: str, cuts: Iterable[Cut]) -> int:
         count = 0
-        while cut := list(islice(cuts, PUT_SHARDS)):
+        urgent_at = self._timing.urgent_at(batch)
+        while some := list(islice(cuts, PUT_SHARDS)):
             records = []
-            for lines in cut:
-                shard = plan.shard(batch, revision, count, len(lines))
-                self._blobs.put(paths.plan(batch.ref, count), plan.encode(_shard_plan(batch, lines)))
+            for cut in some:
+                shard = plan.shard(batch, revision, count, cut, urgent_at)
+                self._blobs.put(paths.plan(batch.ref, count), plan.encode(_shard_plan(batch, cut.lines)))
                 records.append(shard)
                 count += 1
             self._shards.put(records)  # only now: a worker that sees a shard finds its plan

@@ -27,7 +27,9 @@ class Roster:
 
     def enter(self, revision: str, worker: str, job: str) -> None:
         """Note which job a worker is: who asked for it does, and so does the worker when it starts, be it once more on another host. Idempotent."""
-        self._change(revision, worker, lambda entry: msgspec.structs.replace(entry, job=job, closing=False))
+        self._change(
+            revision, worker, lambda entry: msgspec.structs.replace(entry, job=job, closing=False, served=False)
+        )
 
     def close(self, revision: str, worker: str) -> None:
         """Mark a worker as taking no more shards, so that whoever counts asks for another. It then looks at its queue once more."""
@@ -37,18 +39,16 @@ class Roster:
         """Take the mark back: there was a shard after all."""
         self._change(revision, worker, lambda entry: msgspec.structs.replace(entry, closing=False))
 
-    def serving(self, revision: str) -> None:
-        """Note that a worker of the revision has its engine running: the failures before are over."""
-        self._workers.update(
-            revision, lambda table: msgspec.structs.replace(table, failures=0) if table.failures else table
-        )
+    def serving(self, revision: str, worker: str) -> None:
+        """Note that a worker has its engine running: the failures before are over, and its own end will be none."""
+        self._change(revision, worker, lambda entry: msgspec.structs.replace(entry, served=True), failures=0)
 
     def leave(self, revision: str, worker: str, *, failed: bool = False) -> None:
-        """Forget a worker. Idempotent; its failure is counted once."""
+        """Forget a worker. Idempotent; its failure is counted once, unless it has served: then its host was lost, not its engine broken."""
         now = int(self._clock())
 
         def change(table: Workers) -> Workers:
-            if failed and worker in table.workers:
+            if failed and worker in table.workers and not table.workers[worker].served:
                 table = msgspec.structs.replace(table, failures=table.failures + 1, failed_at=now)
             return _without(table, {worker})
 
@@ -72,12 +72,12 @@ class Roster:
         table = self._workers.update(revision, change)
         return [worker for worker in candidates if worker in table.workers]
 
-    def _change(self, revision: str, worker: str, change: Callable[[WorkerEntry], WorkerEntry]) -> None:
+    def _change(self, revision: str, worker: str, change: Callable[[WorkerEntry], WorkerEntry], **fields: int) -> None:
         now = int(self._clock())
 
         def entered(table: Workers) -> Workers:
             entry = change(table.workers.get(worker, WorkerEntry(asked_at=now)))
-            return msgspec.structs.replace(table, workers={**table.workers, worker: entry})
+            return msgspec.structs.replace(table, workers={**table.workers, worker: entry}, **fields)
 
         self._workers.update(revision, entered)
 

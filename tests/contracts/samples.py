@@ -8,6 +8,7 @@ from typing import TypeVar
 from shared.core.errors import SlackwaterError
 from shared.core.ids import BatchRef, Space
 from shared.core.records import Batch, BatchError, Chunk, Counts, File, Shard, Status, Usage
+from shared.ports import ShardQueue
 
 T = TypeVar("T")
 
@@ -57,8 +58,16 @@ def shard(index: int = 0, lines: int = 10, ref: BatchRef = REF, revision: str = 
         index=index,
         revision=revision,
         lines=lines,
-        rank=f"001800086400/{ref.org}/{ref.id}/{index:06d}",
+        rank=f"{ref.org}/001800086400/{ref.id}/{index:06d}",
+        tokens=100 * lines,
+        deadline=1_800_086_400,
+        urgent_at=1_800_000_000,
     )
+
+
+def queued(queue: ShardQueue, revision: str = REVISION) -> list[Shard]:
+    """Give the open shards of a revision by rank."""
+    return sorted(queue.ready(revision, 100) + queue.leased(revision), key=lambda shard: shard.rank)
 
 
 def chunk(leased: Shard, seq: int = 0, completed: int = 2, failed: int = 1, nonce: str = "mine") -> Chunk:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from shared.core.errors import Conflict, Fenced
 from shared.core.records import Shard, ShardState
 from tests.contracts.conftest import Stores
-from tests.contracts.samples import REF, REVISION, at_once, chunk, shard
+from tests.contracts.samples import REF, REVISION, at_once, chunk, queued, shard
 
 
 @pytest.fixture(autouse=True)
@@ -20,16 +20,35 @@ def only(stores: Stores) -> Shard:
     return found
 
 
-def test_the_queue_gives_open_shards_by_rank(stores: Stores) -> None:
-    """Of one revision, whichever batch and organization they belong to, leased ones too."""
-    rival = REF._replace(org="rival", id="batch_2")
-    urgent = replace(shard(0, ref=rival), rank="000000000001")
-    stores.shards.put([urgent, shard(1), shard(2), shard(3, revision="other@1")])
-    leased = stores.queue.lease(shard(1), "worker_1", 60)
-    assert [urgent, shard(0), leased, shard(2)] == stores.queue.open(REVISION)
-    assert [urgent, shard(0)] == stores.queue.open(REVISION, 2)
-    assert [shard(3, revision="other@1")] == stores.queue.open("other@1")
-    assert [] == stores.queue.open("none@1")
+def test_a_shard_is_ready_or_leased_and_in_order(stores: Stores) -> None:
+    """Of one revision, and by rank, whichever batch they belong to."""
+    urgent = replace(shard(0, ref=REF._replace(id="batch_2")), rank="acme/000000000001")
+    stores.shards.put([urgent, *map(shard, range(1, 5)), shard(5, revision="other@1")])
+    leased = [stores.queue.lease(shard(index), "worker_1", 60) for index in (3, 1)]
+    assert [urgent, shard(0), shard(2), shard(4)] == stores.queue.ready(REVISION, 9)
+    assert [urgent, shard(0)] == stores.queue.ready(REVISION, 2)
+    assert leased[::-1] == stores.queue.leased(REVISION)
+    assert leased[1:] == stores.queue.leased(REVISION, 1)
+    assert [shard(5, revision="other@1")] == stores.queue.ready("other@1", 9)
+    assert [] == stores.queue.ready("none@1", 9) == stores.queue.leased("other@1")
+
+
+@pytest.mark.parametrize("each", [1, 2, 3, 5, 6, 50])
+def test_every_organization_with_ready_shards_is_seen(stores: Stores, each: int) -> None:
+    """However many shards another one has, whatever their names have in common; none is given more room than it was asked for."""
+    orgs = {"acme": 5, "acme-b": 2, "acme.c": 1, "acme0": 3, "acmf": 6, "zeta": 1}
+    refs = {org: REF._replace(org=org) for org in orgs}
+    for org, number in orgs.items():
+        stores.shards.put([shard(index, ref=refs[org]) for index in range(number if org != "acme" else 0)])
+    stores.shards.put([shard(index) for index in range(1, 5)])
+
+    ready = stores.queue.ready(REVISION, each)
+
+    assert ready == sorted(ready, key=lambda one: one.rank)
+    for org, number in orgs.items():
+        mine = [one.index for one in ready if one.org == org]
+        assert 1 <= len(mine) <= each
+        assert list(range(number))[: len(mine)] == mine
 
 
 def test_a_lease_is_the_next_epoch(stores: Stores) -> None:
@@ -101,7 +120,7 @@ def test_a_lease_that_was_given_back_is_there_for_others(stores: Stores) -> None
     stores.chunks.commit(leased, chunk(leased))
     stores.queue.release(leased)
     stores.queue.release(leased)
-    (ready,) = stores.queue.open(REVISION)
+    (ready,) = queued(stores.queue)
     assert (ShardState.READY, None, 0, 1, 3) == (
         ready.state,
         ready.owner,
@@ -122,14 +141,14 @@ def test_a_draining_shard_that_is_given_back_is_closed(stores: Stores) -> None:
     stores.shards.drain(leased)
     stores.queue.release(leased)
     assert (ShardState.CLOSED, None, 2) == (only(stores).state, only(stores).owner, only(stores).epoch)
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
 
 
 def test_a_shard_that_is_done_leaves_the_queue(stores: Stores) -> None:
     """Its lease has ended with its last line."""
     leased = stores.queue.lease(shard(), "worker_1", 60)
     stores.chunks.commit(leased, chunk(leased, completed=10, failed=0))
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
     stores.queue.release(leased)
     with pytest.raises(Fenced):
         stores.queue.renew(leased, 60)

@@ -7,7 +7,7 @@ from shared.core.errors import Conflict, Fenced
 from shared.core.plan import committed, stalled
 from shared.core.records import Shard, ShardState
 from tests.contracts.conftest import Stores
-from tests.contracts.samples import REF, REVISION, at_once, chunk, shard
+from tests.contracts.samples import REF, at_once, chunk, queued, shard
 
 
 def only(stores: Stores) -> Shard:
@@ -63,7 +63,7 @@ def test_two_planners_at_once_put_one_plan(stores: Stores) -> None:
 def test_a_shard_that_is_closed_from_the_start_is_never_in_the_queue(stores: Stores) -> None:
     """A batch that was ended before its plan was there has shards, but no work."""
     stores.shards.put([replace(shard(), state=ShardState.CLOSED)])
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
 
 
 def test_draining_closes_a_shard_that_nobody_leases(stores: Stores) -> None:
@@ -72,7 +72,7 @@ def test_draining_closes_a_shard_that_nobody_leases(stores: Stores) -> None:
     stores.shards.drain(shard())
     stores.shards.drain(shard())
     assert replace(shard(), state=ShardState.CLOSED, epoch=1) == only(stores)
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
     with pytest.raises(Conflict):
         stores.queue.lease(only(stores), "worker_1", 60)
 
@@ -103,7 +103,7 @@ def test_a_lost_lease_is_taken_back_once(stores: Stores, leased: Shard) -> None:
     assert stalled(leased, 70.25) == only(stores)
     assert not stores.shards.reclaim(leased, 80)
     assert stalled(leased, 70.25) == only(stores)
-    assert [stalled(leased, 70.25)] == stores.queue.open(REVISION)
+    assert [stalled(leased, 70.25)] == queued(stores.queue)
 
 
 def test_the_old_holder_of_a_reclaimed_lease_is_fenced(stores: Stores, leased: Shard) -> None:
@@ -124,7 +124,7 @@ def test_a_draining_shard_whose_lease_is_lost_is_closed(stores: Stores, leased: 
     stores.shards.drain(leased)
     assert stores.shards.reclaim(leased, 70)
     assert ShardState.CLOSED is only(stores).state
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
 
 
 def test_a_lease_that_was_given_back_is_not_taken_back(stores: Stores, leased: Shard) -> None:
@@ -150,7 +150,7 @@ def test_closing_is_the_fence(stores: Stores, leased: Shard) -> None:
         stores.queue.lease(closed, "worker_1", 130)
     assert closed == only(stores)
     assert [] == list(stores.chunks.of(REF))
-    assert [] == stores.queue.open(REVISION)
+    assert [] == queued(stores.queue)
 
 
 def test_closing_twice_is_closing_once(stores: Stores, leased: Shard) -> None:

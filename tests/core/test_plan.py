@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from shared.core import lease, plan
-from shared.core.plan import BYTES_PER_TOKEN, STALLS, PlanLine, ShardPlan, ShardSize
+from shared.core.plan import BYTES_PER_TOKEN, STALLS, Cut, PlanLine, ShardPlan, ShardSize
 from shared.core.records import Chunk, Ending, Shard, ShardState, Status, Usage
 from shared.core.scan import Entry
 from tests.core.records import BATCH
@@ -41,10 +41,12 @@ def test_a_cut_keeps_every_line_once_in_the_order_of_the_file_and_every_bound(
 ) -> None:
     """Lines and tokens of a shard are within the size; only a line that is too large by itself stands alone above it."""
     lines = [replace(one, line=number) for number, one in enumerate(lines, start=1)]
-    shards = list(plan.cut(lines, size, DEFAULT_CAP))
+    cuts = list(plan.cut(lines, size, DEFAULT_CAP))
+    shards = [cut.lines for cut in cuts]
     costs = [[cost(lines[line.line - 1]) for line in shard] for shard in shards]
 
     assert [PlanLine(one.line, one.offset, one.length, one.custom_id) for one in lines] == list(chain(*shards))
+    assert [sum(shard) for shard in costs] == [cut.tokens for cut in cuts]
     assert all(0 < len(shard) <= size.lines for shard in shards)
     assert all(sum(shard) <= size.tokens or len(shard) == 1 for shard in costs)
 
@@ -53,7 +55,7 @@ def test_a_cut_keeps_every_line_once_in_the_order_of_the_file_and_every_bound(
 def test_no_cut_is_made_without_need(lines: list[Entry], size: ShardSize) -> None:
     """The first line of a shard would not have fit into the one before."""
     lines = [replace(one, line=number) for number, one in enumerate(lines, start=1)]
-    costs = [[cost(lines[line.line - 1]) for line in shard] for shard in plan.cut(lines, size, DEFAULT_CAP)]
+    costs = [[cost(lines[line.line - 1]) for line in shard] for shard, _ in plan.cut(lines, size, DEFAULT_CAP)]
 
     for before, after in pairwise(costs):
         assert len(before) == size.lines or sum(before) + after[0] > size.tokens
@@ -78,8 +80,9 @@ def test_a_file_of_heavy_lines_is_cut_into_heavier_shards_rather_than_into_ever_
 )
 def test_a_line_costs_its_prompt_and_all_answers_it_allows(one: Entry, tokens: int) -> None:
     """Two lines fit into exactly twice the cost of one, and not into less."""
-    assert [2] == [len(shard) for shard in plan.cut([one, one], ShardSize(tokens=2 * tokens), DEFAULT_CAP)]
-    assert [1, 1] == [len(shard) for shard in plan.cut([one, one], ShardSize(tokens=2 * tokens - 1), DEFAULT_CAP)]
+    assert [2] == [len(shard) for shard, _ in plan.cut([one, one], ShardSize(tokens=2 * tokens), DEFAULT_CAP)]
+    halves = plan.cut([one, one], ShardSize(tokens=2 * tokens - 1), DEFAULT_CAP)
+    assert [1, 1] == [len(shard) for shard, _ in halves]
 
 
 def test_a_file_is_cut_while_it_is_read() -> None:
@@ -93,7 +96,7 @@ def test_a_file_is_cut_while_it_is_read() -> None:
 
     first = next(plan.cut(lines(), ShardSize(lines=10), DEFAULT_CAP))
 
-    assert (10, 11) == (len(first), len(seen))
+    assert (10, 11) == (len(first.lines), len(seen))
 
 
 def test_a_plan_survives_being_written_down() -> None:
@@ -111,7 +114,7 @@ def test_a_plan_survives_being_written_down() -> None:
     assert "openai" == told.rules.name
 
 
-def test_shards_queue_by_deadline_then_by_batch_then_in_the_order_of_the_file() -> None:
+def test_shards_of_an_organization_queue_by_deadline_then_by_batch_then_in_the_order_of_the_file() -> None:
     """The ranks are texts whose order is that order, also where numbers gain a digit."""
     places = list(product([999_999_999, 1_700_000_000, 1_700_000_001], ["batch_1", "batch_2"], [0, 9, 10, 999_999]))
 
@@ -124,9 +127,19 @@ def test_shards_queue_by_deadline_then_by_batch_then_in_the_order_of_the_file() 
 @pytest.mark.parametrize(("ending", "state"), [(None, ShardState.READY), (Ending.CANCELLED, ShardState.CLOSED)])
 def test_a_shard_of_a_batch_that_was_ended_is_closed_from_the_start(ending: Ending | None, state: ShardState) -> None:
     """Its lines still need their rows, but no worker."""
-    made = plan.shard(replace(BATCH, status=Status.IN_PROGRESS, ending=ending), "echo@1", 3, 7)
+    batch = replace(BATCH, status=Status.IN_PROGRESS, ending=ending)
+    cut = Cut([PlanLine(line, 0, 9, f"r{line}") for line in range(7)], 450)
 
-    expected = replace(make_shard(3, 7), rank=plan.rank(BATCH, 3), state=state)
+    made = plan.shard(batch, "echo@1", 3, cut, urgent_at=5)
+
+    expected = replace(
+        make_shard(3, 7),
+        rank=plan.rank(BATCH, 3),
+        tokens=450,
+        deadline=BATCH.expires_at,
+        urgent_at=5,
+        state=state,
+    )
     assert expected == made
 
 

@@ -204,7 +204,7 @@ class Worker:
     def lease(self) -> list[Shard]:
         """Lease all shards of the model."""
         self._roster.enter(MODEL.revision, self._name, "job-1")
-        return [self._shards.lease(shard, self._name, now() + 60) for shard in self._shards.open(MODEL.revision)]
+        return [self._shards.lease(shard, self._name, now() + 60) for shard in self._shards.ready(MODEL.revision, 9)]
 
     def answer(self, leased: Shard, most: int = 1000, data: bytes = b"{}\n") -> None:
         """Answer so many lines of a shard."""

@@ -128,7 +128,8 @@ def answer(line: int, size: int) -> bytes:
 
 
 def _shard(batch: Batch, lines: int) -> dict[str, Any]:
-    return msgspec.structs.asdict(plan.shard(msgspec.structs.replace(batch, ending=None), REVISION, 0, lines))
+    cut = plan.Cut([plan.PlanLine(line, 0, 1, f"id-{line}") for line in range(lines)], lines)
+    return msgspec.structs.asdict(plan.shard(msgspec.structs.replace(batch, ending=None), REVISION, 0, cut, 0))
 
 
 ALL = [5] * Ended.LINES

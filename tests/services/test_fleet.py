@@ -47,8 +47,7 @@ class Port:
     def lease(self, worker: str, number: int = 1) -> None:
         """Let a worker lease the most urgent ready shards."""
         for _ in range(number):
-            ready = [shard for shard in self.memory.shards.open(REVISION) if shard.owner is None]
-            self.memory.shards.lease(ready[0], worker, self.time + 60)
+            self.memory.shards.lease(self.memory.shards.ready(REVISION, 1)[0], worker, self.time + 60)
 
     @property
     def asked_for(self) -> list[str]:
@@ -185,5 +184,29 @@ def test_workers_that_fail_one_after_the_other_are_given_rests() -> None:
     port.time += REST
     port.service.ensure(REVISION)
     assert 3 == len(port.asked_for)
-    port.roster.serving(REVISION)
+    port.roster.serving(REVISION, "worker_3")
     assert 0 == port.roster.get(REVISION).failures
+
+
+def test_workers_that_have_served_and_are_lost_are_replaced_without_a_rest() -> None:
+    """However many in a row: Spot hosts are taken away in crowds, and no engine is to blame."""
+    port = Port()
+    port.put(0)
+    for number in range(1, 6):
+        port.service.ensure(REVISION)
+        port.roster.serving(REVISION, f"worker_{number}")
+        port.memory.fleet.end(f"job-{number}")
+        port.service.gone(REVISION, f"worker_{number}", failed=True)
+    assert 6 == len(port.asked_for)
+    assert 0 == port.roster.get(REVISION).failures
+
+
+def test_work_behind_hundreds_of_leased_shards_is_seen() -> None:
+    """A worker may have very many small ones."""
+    port = Port()
+    port.put(0)
+    port.service.ensure(REVISION)
+    port.put(*range(1, 400))
+    port.lease("worker_1", 390)
+    port.service.ensure(REVISION)
+    assert MOST == len(port.asked_for)

@@ -171,7 +171,7 @@ async def test_an_engine_that_dies_with_nothing_inside_three_times_ends_its_work
     ref = world.create(["a", "b"])
     await world.until(lambda: world.hands)
     hand = world.hands[0]
-    world.weather.rule = lambda name: fail if name == "shards.open" else ok  # nothing to do for now
+    world.weather.rule = lambda name: fail if name == "shards.ready" else ok  # nothing to do for now
     for generation in (1, 2, 3):
         await world.until(partial(is_at, hand.engine, generation))
         hand.engine.die()
@@ -311,7 +311,16 @@ async def test_a_worker_whose_roster_is_away_when_its_engine_is_ready_serves_all
 
 
 @pytest.mark.parametrize(
-    "method", ["shards.open", "shards.lease", "shards.renew", "shards.release", "shards.reclaim", "workers.update"]
+    "method",
+    [
+        "shards.ready",
+        "shards.leased",
+        "shards.lease",
+        "shards.renew",
+        "shards.release",
+        "shards.reclaim",
+        "workers.update",
+    ],
 )
 async def test_a_record_that_too_many_change_at_once_ends_no_worker(world: World, method: str) -> None:
     """Another has the shard, or it is tried again, or the lease runs out."""

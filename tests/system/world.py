@@ -14,6 +14,7 @@ import msgspec
 from functions.tasks import job_ended, sweep
 from functions.tasks.messages import Message
 from gpu_job.chunks import Committer
+from gpu_job.leasing import Leasing
 from gpu_job.worker import Worker
 from shared.adapters.memory import Memory
 from shared.core.errors import SlackwaterError
@@ -214,8 +215,8 @@ class World:
             self.model,
             dispatcher=dispatcher(engine, engine, row_seconds=settings.row_seconds),
             committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
+            leasing=Leasing(settings, queue=self.shards, shards=self.shards, batches=self.batches, clock=self.clock),
             queue=self.shards,
-            shards=self.shards,
             log=self.chunks,
             blobs=self.blobs,
             roster=self.roster,

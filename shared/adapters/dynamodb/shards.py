@@ -1,7 +1,7 @@
 """The shards of a batch, and the queue of those that are open.
 
-The attribute `queue` is in an item exactly while its shard is open; it is what the sparse index is made of. Every change but a commit
-(`chunks.py`) is one of the pure functions of `shared.core.lease`, by compare-and-set.
+The attribute `queue` is in an item exactly while its shard is open, and says whether it is ready or leased; it is what the sparse index is made of.
+Every change but a commit (`chunks.py`) is one of the pure functions of `shared.core.lease`, by compare-and-set.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from shared.adapters.dynamodb.record_table import Kind, RecordTable
 from shared.core import lease
 from shared.core.errors import Conflict
 from shared.core.ids import BatchRef
-from shared.core.records import Shard
+from shared.core.records import Shard, ShardState
 
 TOGETHER = 100  # the most that a transaction takes
 TRIES = 20
@@ -24,7 +24,11 @@ def key(ref: BatchRef, index: int) -> Key:
 
 
 def _queue(shard: Shard) -> dict[str, str]:
-    return {tables.QUEUE.partition: shard.revision} if lease.is_open(shard) else {}
+    return {tables.QUEUE.partition: _in(shard.state, shard.revision)} if lease.is_open(shard) else {}
+
+
+def _in(state: ShardState, revision: str) -> str:
+    return f"{state}/{revision}"
 
 
 KIND = Kind(Shard, lambda shard: key(shard.ref, shard.index), _queue)
@@ -81,9 +85,25 @@ class DynamoShards:
         """Close it, whatever its state."""
         self._change(shard, lease.closed)
 
-    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
-        """Give the open shards of a revision by rank, from the index."""
-        found = self._dynamo.query(self._table, revision, index=tables.QUEUE, limit=limit)
+    def ready(self, revision: str, each: int) -> list[Shard]:
+        """Give the first `each` ready shards of every organization by rank, from the index: a query an organization at the most.
+
+        Ranks begin with the organization and a slash: behind all of them lies what begins with the organization and a zero, the next character.
+        """
+        partition = _in(ShardState.READY, revision)
+        ready: list[Shard] = []
+        behind = None
+        while True:
+            found = self._dynamo.query(self._table, partition, behind, index=tables.QUEUE, limit=each)
+            page = [self._shards.record(item) for item in found]
+            ready += page
+            if len(page) < each:
+                return ready
+            behind = Sorted(">", f"{page[-1].org}0")
+
+    def leased(self, revision: str, limit: int | None = None) -> list[Shard]:
+        """Give the leased shards of a revision by rank, from the index."""
+        found = self._dynamo.query(self._table, _in(ShardState.LEASED, revision), index=tables.QUEUE, limit=limit)
         return [self._shards.record(item) for item in found]
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:

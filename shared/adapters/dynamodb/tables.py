@@ -15,8 +15,8 @@ removes the bytes as well.
                                         C#<shard>#<epoch>#<number>               a committed chunk
     models    <revision>                workers                                  the workers of a revision
 
-All indexes are sparse: `open` holds the batches that have not ended, `queue` the shards that are open, by revision and rank, `due` the files and uploads that
-the sweep has to look at, by time.
+All indexes are sparse: `open` holds the batches that have not ended, `queue` the shards that are ready and those that are leased, by revision and rank,
+`due` the files and uploads that the sweep has to look at, by time.
 """
 
 from typing import TYPE_CHECKING, Literal, NamedTuple

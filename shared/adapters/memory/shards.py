@@ -1,6 +1,7 @@
 """The shards of batches in memory, their queue, and the committed chunks."""
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice
 from threading import RLock
 
 import msgspec
@@ -10,7 +11,7 @@ from shared.core import lease
 from shared.core.errors import Fenced
 from shared.core.ids import BatchRef
 from shared.core.plan import committed
-from shared.core.records import Chunk, Shard
+from shared.core.records import Chunk, Shard, ShardState
 
 
 class MemoryShards:
@@ -47,12 +48,24 @@ class MemoryShards:
         """Close it, whatever its state."""
         self._change(shard, lease.closed)
 
-    def open(self, revision: str, limit: int | None = None) -> list[Shard]:
-        """Give the open shards of a revision by rank."""
+    def ready(self, revision: str, each: int) -> list[Shard]:
+        """Give the first `each` ready shards of every organization by rank."""
+        by_org = groupby(self._in(ShardState.READY, revision), key=lambda shard: shard.org)
+        return [shard for _, shards in by_org for shard in islice(shards, each)]
+
+    def leased(self, revision: str, limit: int | None = None) -> list[Shard]:
+        """Give the leased shards of a revision by rank."""
+        return self._in(ShardState.LEASED, revision)[:limit]
+
+    def open(self, revision: str) -> list[Shard]:
+        """Give all open shards of a revision by rank. For tests."""
+        return sorted(self.leased(revision) + self._in(ShardState.READY, revision), key=lambda shard: shard.rank)
+
+    def _in(self, state: ShardState, revision: str) -> list[Shard]:
         with self._lock:
             shards = list(self._shards.where(lambda _: True))
-        mine = (shard for shard in shards if shard.revision == revision and lease.is_open(shard))
-        return sorted(mine, key=lambda shard: shard.rank)[:limit]
+        mine = (shard for shard in shards if shard.state is state and shard.revision == revision)
+        return sorted(mine, key=lambda shard: shard.rank)
 
     def lease(self, shard: Shard, owner: str, until: float) -> Shard:
         """Lease a ready shard at the next epoch; Conflict."""
