@@ -11,6 +11,7 @@ from itertools import islice
 import msgspec
 
 from shared.core import lease, lifecycle, paths, plan
+from shared.core.groups import grouped
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import Event
 from shared.core.models import Registry
@@ -93,7 +94,7 @@ class Pipeline:
         cap, size = self._registry[batch.model].max_output, self._shard_size
         if batch.counts.total > size.shards:  # otherwise there cannot be too many
             size = plan.widened(size, self._lines(batch), cap)
-        count = self._put_shards(batch, batch.revision, plan.cut(self._lines(batch), size, cap))
+        count = self._put_shards(batch, batch.revision, plan.cut(grouped(self._lines(batch)), size, cap))
         batch = self._batches.update(ref, lambda batch: _unless_ended(batch, shards=count))
         if lifecycle.is_terminal(batch):
             self._withdraw(ref)
