@@ -5,16 +5,18 @@ Memory: the lines and the sections of one read, some MiB each or one that is lar
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from shared.core import request_line, sectioned
+from shared.core.groups import WINDOW_BYTES
 from shared.core.plan import PlanLine
 from shared.core.request_line import LineError, RequestLine
 from shared.core.sectioned import Shared, Span
 from shared.ports import Blobs
 
-READ_BYTES = 4 << 20
+READ_BYTES = WINDOW_BYTES  # within which the plan has moved lines: they are one read in any order
 READ_GAP = 1 << 20
+SECTIONS_BYTES = 4 << 20
 
 Window = list[tuple[int, PlanLine]]
 """Lines that are read together, with their positions."""
@@ -38,30 +40,29 @@ async def lines(blobs: Blobs, key: str, wanted: Sequence[tuple[int, PlanLine]]) 
     """Give the lines, with their positions, in their order. NotFound, Unavailable."""
     sections: dict[Span, Shared | LineError] = {}
     for window in _windows(wanted):
-        data, sections = await asyncio.to_thread(_read, blobs, key, window, sections)
+        read, sections = await asyncio.to_thread(_read, blobs, key, window, sections)
         for position, line in window:
             section = None if line.section is None else sections[line.section]
-            yield Line(position, _cut(data, window[0][1].offset, line), section)
+            yield Line(position, read.cut(line), section)
 
 
 def _read(
     blobs: Blobs, key: str, window: Window, known: dict[Span, Shared | LineError]
-) -> tuple[bytes, dict[Span, Shared | LineError]]:
-    """Give the bytes of a window from its first line on, and the sections of its lines, of which some may be known."""
-    data = _range(blobs, key, [line for _, line in window])
-    start = window[0][1].offset
+) -> tuple["_Read", dict[Span, Shared | LineError]]:
+    """Give what was read for a window, and the sections of its lines, of which some may be known."""
+    read = _Read.of(blobs, key, [line for _, line in window])
     needed = {line.section for _, line in window if line.section is not None}
     sections = {place: known[place] for place in needed & known.keys()}
     elsewhere = []
     for place in sorted(needed - known.keys(), key=lambda place: place.offset):
-        if start <= place.offset < start + len(data):
-            sections[place] = sectioned.decoded(_cut(data, start, place))
+        if read.holds(place):
+            sections[place] = sectioned.decoded(read.cut(place))
         else:
             elsewhere.append(place)
     for places in _near(elsewhere):
-        read = _range(blobs, key, places)
-        sections |= {place: sectioned.decoded(_cut(read, places[0].offset, place)) for place in places}
-    return data, sections
+        together = _Read.of(blobs, key, places)
+        sections |= {place: sectioned.decoded(together.cut(place)) for place in places}
+    return read, sections
 
 
 class _Piece(Protocol):
@@ -74,27 +75,55 @@ class _Piece(Protocol):
     def length(self) -> int: ...
 
 
-def _range(blobs: Blobs, key: str, spans: Sequence[_Piece]) -> bytes:
-    return blobs.get(key, spans[0].offset, spans[-1].offset + spans[-1].length)
+class _Read(NamedTuple):
+    """Bytes of the input, from `start` on."""
+
+    start: int
+    data: bytes
+
+    @classmethod
+    def of(cls, blobs: Blobs, key: str, pieces: Sequence[_Piece]) -> Self:
+        """Read the range that has all the pieces."""
+        start = min(piece.offset for piece in pieces)
+        return cls(start, blobs.get(key, start, max(piece.offset + piece.length for piece in pieces)))
+
+    def holds(self, piece: _Piece) -> bool:
+        """Whether a piece is in it."""
+        return self.start <= piece.offset and piece.offset + piece.length <= self.start + len(self.data)
+
+    def cut(self, piece: _Piece) -> bytes:
+        """Give the bytes of a piece."""
+        return self.data[piece.offset - self.start : piece.offset - self.start + piece.length]
 
 
-def _cut(data: bytes, start: int, span: _Piece) -> bytes:
-    return data[span.offset - start : span.offset - start + span.length]
+class _Cover(NamedTuple):
+    """A range of the input that one read may have."""
 
+    start: int
+    end: int
 
-def _is_near(first: _Piece, last: _Piece, following: _Piece) -> bool:
-    """Whether one read may go on from the last piece to the following one."""
-    gap = following.offset - (last.offset + last.length)
-    return 0 <= gap <= READ_GAP and following.offset + following.length - first.offset <= READ_BYTES
+    @classmethod
+    def of(cls, piece: _Piece) -> Self:
+        """Cover one piece."""
+        return cls(piece.offset, piece.offset + piece.length)
+
+    def with_(self, piece: _Piece, most: int) -> "_Cover | None":
+        """Cover a piece as well, before, behind or within it; None where that were too much, or too much in vain."""
+        wider = _Cover(min(self.start, piece.offset), max(self.end, piece.offset + piece.length))
+        gap = max(piece.offset - self.end, self.start - piece.offset - piece.length)
+        return wider if gap <= READ_GAP and wider.end - wider.start <= most else None
 
 
 def _near(places: Iterable[Span]) -> Iterator[list[Span]]:
     """Group places so that each group is one read."""
     group: list[Span] = []
+    cover: _Cover | None = None
     for place in places:
-        if group and not _is_near(group[0], group[-1], place):
-            yield group
-            group = []
+        cover = cover and cover.with_(place, SECTIONS_BYTES)
+        if cover is None:
+            if group:
+                yield group
+            group, cover = [], _Cover.of(place)
         group.append(place)
     if group:
         yield group
@@ -103,14 +132,17 @@ def _near(places: Iterable[Span]) -> Iterator[list[Span]]:
 def _windows(wanted: Iterable[tuple[int, PlanLine]]) -> Iterator[Window]:
     """Group lines so that each group is one read, and their sections are not too much at once either."""
     window: Window = []
+    cover: _Cover | None = None
     sections: set[Span] = set()
     weight = 0
     for position, line in wanted:
         more = line.section.length if line.section is not None and line.section not in sections else 0
-        heavy = more and weight + more > READ_BYTES
-        if window and (heavy or not _is_near(window[0][1], window[-1][1], line)):
-            yield window
-            window, sections, weight = [], set(), 0
+        heavy = more and weight + more > SECTIONS_BYTES
+        cover = None if heavy else cover and cover.with_(line, READ_BYTES)
+        if cover is None:
+            if window:
+                yield window
+            window, sections, weight, cover = [], set(), 0, _Cover.of(line)
             more = line.section.length if line.section is not None else 0
         window.append((position, line))
         weight += more

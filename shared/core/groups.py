@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from shared.core.scan import Entry
 
-WINDOW_BYTES = 8 << 20
+WINDOW_BYTES = 16 << 20
 WINDOW_LINES = 20_000
 
 
@@ -38,5 +38,5 @@ def _ordered(window: list[Entry]) -> list[Entry]:
 
 def _branches(entry: Entry) -> list[tuple[str | int, ...]]:
     """Give the ways from the root to the line, each of which it shares with its group: nothing is kept between models, be they adapters of one base."""
-    way = (entry.model, *entry.prefixes)
+    way: tuple[str | int, ...] = (entry.model, *entry.prefixes)
     return [way[:depth] for depth in range(1, len(way) + 1)]

@@ -14,6 +14,7 @@ from shared.core.request_line import CONTENT, FIELDS
 
 BLANK = b" \t\r\v\f"
 LEVELS = 200
+PARAM_BYTES = 200
 MOST = 2**31 - 1
 ROLES = ("system", "developer", "user", "assistant", "tool", "function")
 
@@ -59,6 +60,8 @@ def scan(content: bytes, line_bytes: int, custom_id_chars: int) -> list[Good | B
         item = file.take(*line)
         if item is None:
             continue
+        if isinstance(item, Bad) and item.param:
+            item = item._replace(param=_short(item.param))
         if item.custom_id:
             seen = first.setdefault(item.custom_id, item.line)
             if isinstance(item, Good) and seen != item.line:
@@ -67,6 +70,14 @@ def scan(content: bytes, line_bytes: int, custom_id_chars: int) -> list[Good | B
     if not found:
         raise RefusedFile("empty_file")
     return found
+
+
+def _short(param: str) -> str:
+    """Cut what is too long to be told, at a character."""
+    data = param.encode()
+    if len(data) <= PARAM_BYTES:
+        return param
+    return data[: PARAM_BYTES - len("…".encode())].decode(errors="ignore") + "…"
 
 
 class _File:

@@ -89,13 +89,27 @@ async def test_lines_that_are_near_are_one_read() -> None:
     blobs = CountedBlobs()
     gap = b" " * (READ_GAP - 2) + b"\n"
     content = jsonl(request("a"), request("b")) + gap + jsonl(request("c")) + b" " * (READ_GAP + 1) + b"\n"
-    content += jsonl(*(request(f"d{number}", user="x" * MIB) for number in range(6)))
+    content += jsonl(*(request(f"d{number}", user="x" * MIB) for number in range(18)))
 
     lines, found = await read(blobs, content)
 
     assert [content[line.offset : line.offset + line.length] for line in lines] == [line.raw for line in found]
     assert 3 == len(blobs.ranges)
     assert all((end or 0) - start <= READ_BYTES for start, end in blobs.ranges)
+
+
+async def test_lines_that_the_plan_has_moved_are_one_read() -> None:
+    """It moves them within what one read may have."""
+    blobs = CountedBlobs()
+    content = jsonl(*(request(f"{number}", user="x" * (100 << 10)) for number in range(150)))
+    blobs.put("input", content)
+    lines = planned(content)
+    moved = [*lines[::2], *reversed(lines[1::2])]
+
+    found = [line.raw async for line in reading.lines(blobs, "input", list(enumerate(moved)))]
+
+    assert [content[line.offset : line.offset + line.length] for line in moved] == found
+    assert 1 == len(blobs.ranges)
 
 
 async def test_a_section_among_its_lines_needs_no_read_of_its_own() -> None:
