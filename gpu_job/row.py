@@ -70,7 +70,7 @@ def prepare(plan: ShardPlan, position: int, request: RequestLine, model: Model) 
     body: dict[str, Any] = {**request.body, "model": name}
     if plan.rules.cap_default is not None and not request.cap and request.url in CAPS:
         body[CAPS[request.url]] = plan.rules.cap_default
-    if model.engine == "vllm" and request.url != EMBEDDINGS:
+    if model.engine == "vllm":
         # Prefixes are shared between the batches of one organization; whether another has sent the same must not be measurable.
         body["cache_salt"] = sha256(plan.org.encode()).hexdigest()
     return Row(plan.batch, plan.lines[position], position, request, msgspec.json.encode(body), plan.rules)

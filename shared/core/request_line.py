@@ -54,6 +54,7 @@ CONTENT: dict[str, tuple[str, tuple[type, ...], str]] = {
     "/v1/responses": ("input", (str, list), "a string or an array"),
 }
 PROMPT = "prompt"
+_ENCODINGS = (None, "float", "base64")  # engines know some more, which are no JSON
 _ENVELOPE = ("custom_id", "method", "url", "body")
 _NOTED = frozenset(facts.FIELDS)
 CAPS = ("max_completion_tokens", "max_tokens", "max_output_tokens")  # in the engine's order of precedence
@@ -234,6 +235,8 @@ def _body(custom_id: str, url: str, body: dict[str, Any], before: int) -> Reques
         raise BadLine("missing_required_parameter", f"`body` has no `{content}`", f"body.{content}")
     if not isinstance(body[content], types):
         raise BadLine("invalid_request", f"`body.{content}` must be {wanted}", f"body.{content}")
+    if body.get("encoding_format") not in _ENCODINGS:
+        raise BadLine("invalid_request", "`body.encoding_format` must be float or base64", "body.encoding_format")
     found = facts.NOTHING
     if content == "messages":
         found = check_messages(body[content], before)

@@ -201,6 +201,10 @@ WRONG: list[tuple[str, dict[str, Any], tuple[str, str]]] = [
     (COMPLETIONS, {"prompt": None}, ("missing_required_parameter", "body.prompt")),
     (COMPLETIONS, {"prompt": 3}, ("invalid_request", "body.prompt")),
     (EMBEDDINGS, {"input": {}}, ("invalid_request", "body.input")),
+    *[
+        (EMBEDDINGS, {"encoding_format": form}, ("invalid_request", "body.encoding_format"))
+        for form in ("bytes", "", 1, [], {})
+    ],
     (RESPONSES, {"input": True}, ("invalid_request", "body.input")),
     *[
         (CHAT, {name: number}, ("invalid_request", f"body.{name}"))

@@ -60,6 +60,8 @@ def test_organizations_do_not_share_the_cache_of_prefixes() -> None:
     """What another has sent cannot be told from how fast an answer comes; all batches of one organization share."""
     assert salt("acme") != salt("rival")
     assert salt("acme") == salt("acme", "gridline")
+    embedding = RequestLine("a", "/v1/embeddings", "tide-7b", {"model": "tide-7b", "input": "hi"}, 0, 1)
+    assert salt("acme") == json.loads(prepare(plan("openai", "acme"), 0, embedding, VLLM).body)["cache_salt"]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -155,6 +156,14 @@ async def test_a_schema_that_cannot_be_used_is_the_caller_s_to_mend(
     of_response = await checker.flaw(RESPONSES, Format(schema), response("{}"))
     assert of_response is not None
     assert "body.text.format" == of_response.param
+
+
+async def test_a_schema_that_is_elsewhere_is_not_read(checker: StructuredOutputs, tmp_path: Path) -> None:
+    """Not even one that is there, and that everything would satisfy."""
+    (tmp_path / "any.json").write_text("{}")
+    flaw = await checker.flaw(CHAT, Format({"$ref": (tmp_path / "any.json").as_uri()}), chat("{}"))
+    assert flaw is not None
+    assert "refers to what is not in it" in flaw.message
 
 
 async def test_a_schema_that_takes_for_ever_costs_its_own_row_and_nobody_else_s(checker: StructuredOutputs) -> None:
