@@ -21,7 +21,7 @@ from cli.errors import CliError
 from cli.follow import follow
 from cli.session import Session, World, session
 from cli.show import LIST_COLUMNS, details, list_row, summary
-from cli.submit import check_input, parse_metadata
+from cli.submit import check_input, endpoint_of, parse_metadata
 from cli.submit import submit as submit_file
 from cli.target import API_KEY_VARIABLE, BASE_URL_VARIABLE, DEFAULT_BASE_URL
 from cli.watch import watch
@@ -56,6 +56,7 @@ Directory = Annotated[
     Path | None,
     typer.Option("-o", "--output", file_okay=False, help=f"Where result files go; {DEFAULT_DIRECTORY}/ if not said."),
 ]
+Endpoint = Annotated[str | None, typer.Option(help="The endpoint that every line names; if not said, the first one's.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the server's JSON.")]
 
 
@@ -77,7 +78,7 @@ def submit(
     ctx: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)],
     *,
-    endpoint: Annotated[str, typer.Option(help="The endpoint that every line names.")] = "/v1/chat/completions",
+    endpoint: Endpoint = None,
     window: Annotated[str, typer.Option(help="The completion window.")] = "24h",
     metadata: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="May be repeated.")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end and download the results.")] = False,
@@ -98,7 +99,7 @@ def submit(
             use.client,
             use.screen,
             file,
-            endpoint=endpoint,
+            endpoint=endpoint or endpoint_of(file),
             window=window,
             metadata=pairs,
             idempotency_key=use.world.new_key(),
@@ -223,7 +224,7 @@ def validate(
     ctx: typer.Context,
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", exists=True, dir_okay=False, readable=True)],
     *,
-    endpoint: Annotated[str, typer.Option(help="The endpoint that every line names.")] = "/v1/chat/completions",
+    endpoint: Endpoint = None,
     window: Annotated[str, typer.Option(help="The completion window.")] = "24h",
     base_url: BaseUrl = DEFAULT_BASE_URL,
     api_key: ApiKey = None,
@@ -240,7 +241,7 @@ def validate(
     with session(_world(ctx), base_url, api_key) as use:
         all_good = True
         for file in files:
-            found = check(use.client, use.screen, file, endpoint=endpoint, window=window)
+            found = check(use.client, use.screen, file, endpoint=endpoint or endpoint_of(file), window=window)
             use.screen.fields(verdict(file, found))
             all_good = all_good and isinstance(found, Verdict) and found.valid
         raise typer.Exit(0 if all_good else 1)

@@ -1,13 +1,24 @@
 """From a file on this machine to a batch on the server: check, upload, create."""
 
+import codecs
 import stat
 from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 from cli.client import Client
 from cli.screen import Screen
 from cli.upload import upload
 from cli.wire import Batch
+
+CHAT = "/v1/chat/completions"
+ENDPOINTS = frozenset({CHAT, "/v1/completions", "/v1/embeddings", "/v1/responses"})
+FIRST_LINE_BYTES = 32 << 20
+
+
+class _Line(msgspec.Struct, frozen=True):
+    url: str
 
 
 def check_input(path: Path) -> None:
@@ -17,6 +28,17 @@ def check_input(path: Path) -> None:
         raise ValueError(f"{path} is not a regular file: write the requests to a file first")
     if status.st_size == 0:
         raise ValueError(f"{path} is empty: it needs one request a line")
+
+
+def endpoint_of(path: Path) -> str:
+    """Give the endpoint that the first line of a file names; where it names none, that of chats, and the server says what is wrong."""
+    with path.open("rb") as source:
+        line = source.readline(FIRST_LINE_BYTES)
+    try:
+        url = msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8), type=_Line).url
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return CHAT
+    return url if url in ENDPOINTS else CHAT
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, str]:

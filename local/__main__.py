@@ -153,7 +153,7 @@ def main() -> int:
     console = Console(soft_wrap=True)
     options = parse(sys.argv[1:], "slackwater up")
     if not _port_is_free(options.port):
-        console.print(f"port {options.port} is in use: stop what listens there, or choose another with --port")
+        console.print(f"port {options.port} is in use: stop what listens there, or choose another: slackwater up --port N")
         return 1
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last when its terminal is closed

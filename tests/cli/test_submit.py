@@ -56,6 +56,28 @@ def test_endpoint_window_and_metadata_go_into_the_batch(server: FakeSlackwater, 
     ] == server.created
 
 
+@pytest.mark.parametrize(
+    ("line", "endpoint"),
+    [
+        (b'{"custom_id": "a", "url": "/v1/embeddings"}', "/v1/embeddings"),
+        (b'\xef\xbb\xbf{"url": "/v1/responses"}', "/v1/responses"),
+        (b'{"url": "/v1/images"}', "/v1/chat/completions"),
+        (b'{"url": 1}', "/v1/chat/completions"),
+        (b"not JSON", "/v1/chat/completions"),
+        (b"\xff", "/v1/chat/completions"),
+        (b'{"url": "\xff"}', "/v1/chat/completions"),
+    ],
+)
+def test_the_endpoint_is_that_of_the_first_line(
+    server: FakeSlackwater, run: Run, requests_file: Path, line: bytes, endpoint: str
+) -> None:
+    """Where none is said; what is wrong with the line is for the server to say."""
+    requests_file.write_bytes(line + b"\n" + LINES)
+
+    assert 0 == run("submit", str(requests_file)).exit_code
+    assert endpoint == server.created[0]["endpoint"]
+
+
 def test_an_answer_lost_after_the_create_does_not_make_a_second_batch(
     server: FakeSlackwater, run: Run, requests_file: Path
 ) -> None:
