@@ -51,7 +51,10 @@ class Stack:
 
     def start(self, told: threading.Event) -> None:
         """Start everything; returns when the API answers, or when told to stop. StackFailed."""
-        self._logs.mkdir(parents=True, exist_ok=True)
+        try:
+            self._logs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StackFailed(f"cannot write in the state folder {self._options.folder}: {error.strerror}") from error
         backend = self._start("backend", "local.backend", self._options.to_args(), {})
         ready = self._read_ready(backend)
         settings = ApiSettings(
@@ -153,7 +156,9 @@ def main() -> int:
     console = Console(soft_wrap=True)
     options = parse(sys.argv[1:], "slackwater up")
     if not _port_is_free(options.port):
-        console.print(f"port {options.port} is in use: stop what listens there, or choose another: slackwater up --port N")
+        console.print(
+            f"port {options.port} is in use: stop what listens there, or choose another: slackwater up --port N"
+        )
         return 1
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last when its terminal is closed

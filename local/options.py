@@ -1,6 +1,7 @@
 """What the local stack can be told on its command line; its processes hand it on to each other the same way."""
 
 import argparse
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import msgspec
 
 ROOT = Path(__file__).resolve().parent.parent
 
+LAST_PORT = 65535
 DEFAULT_MOUNT = "openai"
 MOUNTS = {
     DEFAULT_MOUNT: "/v1",
@@ -66,6 +68,9 @@ def parse(args: Sequence[str], program: str) -> Options:
     for field in msgspec.structs.fields(Options):
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
     options = Options(**vars(parser.parse_args(args)))
-    if options.time_scale <= 0:
-        parser.error("--time-scale must be greater than 0")
+    for name, value in msgspec.structs.asdict(options).items():
+        if isinstance(value, int | float) and not 0 < value < math.inf:
+            parser.error(f"--{name.replace('_', '-')} must be greater than 0")
+    if options.port > LAST_PORT:
+        parser.error(f"--port is {LAST_PORT} at most")
     return options
