@@ -4,7 +4,7 @@ An engine keeps what it computed for the beginning of a prompt as long as it has
 again; side by side, each is computed once. Order is free, since results come in any.
 
 Lines move within a window of the file only: its bytes are read in one go, whatever the order, and the plan's memory stays flat. Inside a window, lines are
-ordered as a tree: by their model, by their first bytes, and within these by a longer beginning (`shared.core.scan.PREFIX_BYTES`), each in the order of its
+ordered as a tree: by their model, by their first bytes, and within these by a longer beginning (`shared.core.beginnings`), each in the order of its
 first line.
 """
 

@@ -377,7 +377,7 @@ def test_a_plain_line_of_sections_costs_what_it_is() -> None:
     long = section("s", CHAT, message("x" * 4_000))
     index = [item for item in scan(jsonl(FORMAT, long, *(part(str(n)) for n in range(10)))) if isinstance(item, Entry)]
 
-    shards = list(cut(index, ShardSize(tokens=2_200), default_cap=1))
+    shards = [shard.lines for shard in cut(index, ShardSize(tokens=2_200), default_cap=1)]
 
     assert [2] * 5 == [len(shard) for shard in shards]
     assert {Span(len(jsonl(FORMAT)), len(written(long)))} == {line.section for shard in shards for line in shard}

@@ -44,7 +44,7 @@ def planned(content: bytes) -> list[PlanLine]:
     except Refused:  # an empty one
         return []
     good = (item for item in entries(index) if isinstance(item, Entry))
-    return next(cut(good, ShardSize(lines=9_999, tokens=1 << 40), 1), [])
+    return [line for shard in cut(good, ShardSize(lines=9_999, tokens=1 << 40), 1) for line in shard.lines]
 
 
 async def read(blobs: CountedBlobs, content: bytes) -> tuple[list[PlanLine], list[Line]]:
