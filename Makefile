@@ -38,7 +38,7 @@ test: setup test-fast ## Every test
 
 # moto's state is one a process, so the parts that serve it in different ways run apart.
 test-fast: $(LIGHT) ## The tests that start neither the local stack nor vLLM
-	@for part in "tests/core tests/services tests/system tests/cli tests/gpu_job tests/test_architecture.py tests/test_fakes.py tests/test_invariants.py" tests/contracts tests/tasks tests/api tests/infra tests/local; do \
+	@for part in "tests/core tests/services tests/system tests/cli tests/gpu_job tests/test_architecture.py tests/test_fakes.py tests/test_invariants.py tests/test_bench.py" tests/contracts tests/tasks tests/api tests/infra tests/local; do \
 		$(BIN)/python -m pytest -n auto -m "not stack" $$part || exit 1; done
 
 lint: $(LIGHT) ## Lint, formatting, types and import rules

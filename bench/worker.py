@@ -31,8 +31,8 @@ from rich.table import Table
 
 from gpu_job import vllm_engine
 from gpu_job.chunks import Committer
-from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import EngineProcess, RemoteEngine
+from gpu_job.leasing import Leasing
 from gpu_job.row import SERVED_NAME
 from gpu_job.upstream import Upstream
 from gpu_job.worker import Worker
@@ -50,6 +50,7 @@ from shared.services.roster import Roster
 from shared.services.validation import Validation
 from shared.services.wake import Wake
 from shared.settings import WorkerSettings
+from tests.dispatching import dispatcher
 from tests.services.world import World
 
 URL = "/v1/chat/completions"
@@ -268,20 +269,22 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
     pipeline.plan(batch.ref)
     engine = RemoteEngine(base_url)
     async with Watch(engine, max_in_flight=model.max_in_flight) as upstream:
+        settings = _settings(model)
         worker = Worker(
-            _settings(model),
+            settings,
             model,
-            dispatcher=Dispatcher(engine, upstream, row_seconds=600),
+            dispatcher=dispatcher(engine, upstream, row_seconds=600),
             committer=Committer(blobs=memory.blobs, log=memory.chunks, new_id=world.new_id),
+            leasing=Leasing(
+                settings, queue=memory.shards, shards=memory.shards, batches=memory.batches, clock=time.time
+            ),
             queue=memory.shards,
-            shards=memory.shards,
             log=memory.chunks,
             blobs=memory.blobs,
             roster=roster,
             wake=Wake(batches=memory.batches, shards=memory.shards, workflow=memory.workflow),
             clock=time.time,
         )
-        roster.enter(model.revision, "bench", "bench")
         working = asyncio.create_task(worker.run())
         while any(shard.answered < shard.lines for shard in memory.shards.of(batch.ref)):
             await asyncio.sleep(0.01)
