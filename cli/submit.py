@@ -18,7 +18,8 @@ FIRST_LINE_BYTES = 32 << 20
 
 
 class _Line(msgspec.Struct, frozen=True):
-    url: str
+    url: str | None = None
+    format: object = None
 
 
 def check_input(path: Path) -> None:
@@ -31,14 +32,22 @@ def check_input(path: Path) -> None:
 
 
 def endpoint_of(path: Path) -> str:
-    """Give the endpoint that the first line of a file names; where it names none, that of chats, and the server says what is wrong."""
+    """Give the endpoint that the first line of a file names, or behind the format of a sectioned file the first section.
+
+    Where it names none, that of chats: the server says what is wrong.
+    """
     with path.open("rb") as source:
-        line = source.readline(FIRST_LINE_BYTES)
+        line = _line(source.readline(FIRST_LINE_BYTES).removeprefix(codecs.BOM_UTF8))
+        if line.url is None and line.format is not None:
+            line = _line(source.readline(FIRST_LINE_BYTES))
+    return line.url if line.url in ENDPOINTS else CHAT
+
+
+def _line(raw: bytes) -> _Line:
     try:
-        url = msgspec.json.decode(line.removeprefix(codecs.BOM_UTF8), type=_Line).url
+        return msgspec.json.decode(raw, type=_Line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return CHAT
-    return url if url in ENDPOINTS else CHAT
+        return _Line()
 
 
 def parse_metadata(pairs: Iterable[str]) -> dict[str, str]:

@@ -66,6 +66,8 @@ def test_endpoint_window_and_metadata_go_into_the_batch(server: FakeSlackwater, 
         (b"not JSON", "/v1/chat/completions"),
         (b"\xff", "/v1/chat/completions"),
         (b'{"url": "\xff"}', "/v1/chat/completions"),
+        (b'{"format": "batchrouter.sectioned.v1"}\n{"section": "s", "url": "/v1/embeddings"}', "/v1/embeddings"),
+        (b'{"format": "batchrouter.sectioned.v1"}\n{"section": "s"}', "/v1/chat/completions"),
     ],
 )
 def test_the_endpoint_is_that_of_the_first_line(
