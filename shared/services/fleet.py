@@ -6,6 +6,7 @@ one worker, not two; a submission whose answer was lost leaves an entry without 
 
 from collections.abc import Sequence
 
+from shared.core.errors import Conflict, Unavailable
 from shared.core.records import Shard, ShardState, Workers
 from shared.ports import Clock, Fleet, NewId, ShardQueue, Shards
 from shared.services.roster import Roster
@@ -40,15 +41,24 @@ class FleetService:
         self._new_id = new_id
 
     def ensure(self, revision: str, known: Sequence[Shard] = ()) -> None:
-        """Ask for the workers that are missing. The `known` shards are open for sure, even if the queue's index lags."""
+        """Ask for the workers that are missing. The `known` shards are open for sure, even if the queue's index lags.
+
+        Conflict or Unavailable after all were asked for, when one of them may not be on its way: its entry lapses.
+        """
         queued = self._queue.ready(revision, self._max_workers) + self._queue.leased(revision, LEASES)
         wanted = min(self._max_workers, max(_needed(known), _needed(queued)))
         if not wanted:
             return
         gone = self._ended(self._roster.get(revision))
         candidates = [self._new_id(WORKER) for _ in range(wanted)]
+        failure = None
         for worker in self._roster.top_up(revision, wanted, gone, candidates):
-            self._roster.enter(revision, worker, self._fleet.submit(revision, worker))
+            try:
+                self._roster.enter(revision, worker, self._fleet.submit(revision, worker))
+            except (Conflict, Unavailable) as error:  # the others are entered, and nobody else would ask for them
+                failure = error
+        if failure is not None:
+            raise failure
 
     def gone(self, revision: str, worker: str, *, failed: bool) -> None:
         """Act on a worker's end: forget it, take its leases back and ask for another where work is left. Idempotent."""

@@ -9,7 +9,7 @@ from shared.core.errors import Unavailable
 from shared.core.records import Shard
 from shared.services.fleet import SUBMIT_GRACE, FleetService
 from shared.services.roster import REST, Roster
-from tests.fakes import Fault, Hostile, fail, lose_answer
+from tests.fakes import Fault, Hostile, fail, lose_answer, ok
 
 REVISION = "echo@1"
 START = 1_800_000_000.0
@@ -210,3 +210,12 @@ def test_work_behind_hundreds_of_leased_shards_is_seen() -> None:
     port.lease("worker_1", 390)
     port.service.ensure(REVISION)
     assert MOST == len(port.asked_for)
+
+
+def test_one_submission_that_fails_holds_up_no_other() -> None:
+    """They were entered together, and who comes next would count them as on their way."""
+    port = Port(submit=[ok, fail])
+    port.put(0, 1, 2)
+    with pytest.raises(Unavailable):
+        port.service.ensure(REVISION)
+    assert ["worker_1", "worker_3"] == port.asked_for
