@@ -35,13 +35,13 @@ class Committer:
         self._new_id = new_id
         self._sleep = sleep
 
-    def commit(self, shard: Shard, seq: int, rows: Sequence[Finished]) -> Shard:
-        """Make the rows durable as chunk `seq` of this lease; give the shard as it then is.
+    def commit(self, shard: Shard, seq: int, rows: Sequence[Finished], gpu_ms: int = 0) -> Shard:
+        """Make the rows durable as chunk `seq` of this lease, and count the GPU time that they took; give the shard as it then is.
 
         Fenced when the lease is lost: then nothing of this chunk counts. Unavailable when the stores stay away: the same call, with
         the same rows and number, may be made again.
         """
-        chunk = self._put(shard, seq, rows)
+        chunk = self._put(shard, seq, rows, gpu_ms)
         for pause in (*PAUSES, None):
             try:
                 self._log.commit(shard, chunk)
@@ -55,7 +55,7 @@ class Committer:
                 break
         return plan.committed(shard, chunk)
 
-    def _put(self, shard: Shard, seq: int, rows: Sequence[Finished]) -> Chunk:
+    def _put(self, shard: Shard, seq: int, rows: Sequence[Finished], gpu_ms: int) -> Chunk:
         good = [row for row in rows if row.ok]
         bad = [row for row in rows if not row.ok]
         output, error = b"".join(row.data for row in good), b"".join(row.data for row in bad)
@@ -72,6 +72,7 @@ class Committer:
             failed=len(bad),
             usage=sum((row.usage for row in rows), Usage()),
             bitmap=merge.bitmap((row.position for row in rows), shard.lines),
+            gpu_ms=gpu_ms,
         )
 
     def _write(self, key: str, data: bytes) -> str:

@@ -11,6 +11,7 @@ import msgspec
 
 from gpu_job import reading
 from gpu_job.chunks import Committer
+from gpu_job.meter import Meter
 from gpu_job.reading import Line
 from gpu_job.row import Finished
 from shared.core import merge, paths, plan
@@ -35,6 +36,7 @@ class ShardRun:
         blobs: Blobs,
         log: ChunkLog,
         committer: Committer,
+        meter: Meter,
         chunk_seconds: float,
         clock: Callable[[], float],
     ) -> None:
@@ -43,6 +45,7 @@ class ShardRun:
         self._blobs = blobs
         self._log = log
         self._committer = committer
+        self._meter = meter
         self._chunk_seconds = chunk_seconds
         self._clock = clock
         self._changed = asyncio.Event()  # set and replaced at every change: who waits holds the one it has seen
@@ -169,8 +172,9 @@ class ShardRun:
     async def _commit(self) -> None:
         rows, self._rows, self._bytes = self._rows, [], 0
         self._committing = True
+        gpu_ms = self._meter.take(self.shard.ref)
         try:
-            self.shard = await asyncio.to_thread(self._committer.commit, self.shard, self._seq, rows)
+            self.shard = await asyncio.to_thread(self._committer.commit, self.shard, self._seq, rows, gpu_ms)
         except (Fenced, Unavailable):
             # Unavailable for that long: whether the chunk counts will be seen by whoever leases the shard next.
             self.lose()

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
 from gpu_job.leasing import Leasing
+from gpu_job.meter import Meter
 from gpu_job.reading import Line
 from gpu_job.row import Finished, Row, give_up, prepare
 from gpu_job.shard_run import ShardRun
@@ -72,6 +73,7 @@ class Worker:
         self._sleep = sleep
         self._slots = asyncio.Semaphore(model.max_in_flight)
         self._runs: set[ShardRun] = set()
+        self._meter = Meter(clock, settings.gpus)
         self._stopping = asyncio.Event()
 
     async def run(self) -> None:
@@ -148,14 +150,17 @@ class Worker:
             blobs=self._blobs,
             log=self._chunk_log,
             committer=self._committer,
+            meter=self._meter,
             chunk_seconds=self._settings.chunk_seconds,
             clock=self._clock,
         )
         self._runs.add(run)
+        self._meter.begin(shard.ref)
         keeper = group.create_task(self._keep(run))
         settling = group.create_task(self._settle(run))
         settling.add_done_callback(lambda _: keeper.cancel())
         settling.add_done_callback(lambda _: self._runs.discard(run))
+        settling.add_done_callback(lambda _: self._meter.end(shard.ref))
         try:
             await run.load()
             await self._feed(run, group)

@@ -104,6 +104,7 @@ def _environment(storage: Storage, names: Names, region: str) -> dict[str, str]:
         state_machine_arn=names.machine_arn,
         state_dir=STATE,
         engine_python="/usr/local/bin/engine-python",
+        gpus=GPUS,
     )
     per_job = {PREFIX + name.upper() for name in PER_JOB}
     return {name: value for name, value in settings.to_env().items() if name not in per_job}

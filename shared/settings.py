@@ -101,6 +101,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
         state_dir: Where models and engine logs are.
         engine_python: The Python of the engine's environment; without one the engine runs in the worker's own.
         engine_cpu: Whether the engine runs on the CPU.
+        gpus: How many GPUs the engine has.
         lease_seconds: How long a lease lasts that nobody renews.
         heartbeat_seconds: How often leases are renewed.
         idle_seconds: How long a worker without work waits for some before it exits.
@@ -116,6 +117,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
     state_dir: str
     engine_python: str | None = None
     engine_cpu: bool = False
+    gpus: int = 1
     lease_seconds: float = 60.0
     heartbeat_seconds: float = 15.0
     idle_seconds: float = 120.0

@@ -146,6 +146,7 @@ def committed(shard: Shard, chunk: Chunk) -> Shard:
         completed=shard.completed + chunk.completed,
         failed=shard.failed + chunk.failed,
         usage=shard.usage + chunk.usage,
+        gpu_ms=shard.gpu_ms + chunk.gpu_ms,
         stalls=0,
     )
     if after.answered < shard.lines:

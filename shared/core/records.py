@@ -248,6 +248,7 @@ class Batch(Record, frozen=True, kw_only=True):
         errors: The first few errors; all of them are at `shared.core.paths.errors(ref)`, `errors_total` says how many.
         drain_until: When Drain stops waiting for leases to be given back.
         private: Whether its model is the organization's own, and paid for by GPU time.
+        gpu_ms: The GPU milliseconds that it took, once it has ended.
         prices: The model's prices at the acceptance.
         execution_preference: Where the caller wanted it to run; `execution` is where it runs.
         callback_url: Where its end is told, instead of the account's own place.
@@ -278,6 +279,7 @@ class Batch(Record, frozen=True, kw_only=True):
     shards: int | None = None
     counts: Counts = Counts()
     usage: Usage = Usage()
+    gpu_ms: int = 0
     errors: tuple[BatchError, ...] = ()
     errors_total: int = 0
     output_file_id: str | None = None
@@ -338,6 +340,7 @@ class Shard(Record, frozen=True, kw_only=True):
         epoch: Grows with each lease and with the closing: a commit of another epoch is void.
         draining: Finish what is finished, take no more lines, give the lease back.
         completed: Committed rows of the output file; `failed`: of the error file.
+        gpu_ms: GPU milliseconds of the committed rows; see `Chunk`.
         stalls: Leases lost in a row without one commit.
         bite: How many lines may be in the engine at once, once the shard has stalled (`shared.core.plan.stalled`).
 
@@ -361,6 +364,7 @@ class Shard(Record, frozen=True, kw_only=True):
     completed: int = 0
     failed: int = 0
     usage: Usage = Usage()
+    gpu_ms: int = 0
     stalls: int = 0
     bite: int | None = None
 
@@ -382,6 +386,7 @@ class Chunk(Record, frozen=True, kw_only=True):
         key: The object; written once, never changed.
         etag: Its ETag at the writing; readers insist on it.
         bitmap: One bit for each position of the shard (bit 0 of byte 0 is position 0) that has its row here.
+        gpu_ms: The milliseconds, times GPUs, that the batch was served by this worker since its last commit there (`gpu_job.meter`).
 
     """
 
@@ -396,6 +401,7 @@ class Chunk(Record, frozen=True, kw_only=True):
     failed: int
     usage: Usage
     bitmap: bytes
+    gpu_ms: int = 0
 
 
 class WorkerEntry(Record, frozen=True, kw_only=True):

@@ -175,6 +175,7 @@ class Finalizer:
                 latest,
                 counts=totals.counts,
                 usage=totals.usage,
+                gpu_ms=sum(chunk.gpu_ms for chunk in chunks),
                 output_file_id=output and output.id,
                 error_file_id=error and error.id,
             )

@@ -84,6 +84,7 @@ def chunk(leased: Shard, seq: int = 0, completed: int = 2, failed: int = 1, nonc
         failed=failed,
         usage=Usage(input_tokens=7 * completed, output_tokens=3 * completed),
         bitmap=b"\x07\x00",
+        gpu_ms=500 * completed,
     )
 
 

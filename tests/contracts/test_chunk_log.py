@@ -31,6 +31,7 @@ def test_a_commit_keeps_the_chunk_and_counts_it(stores: Stores, leased: Shard) -
     assert committed(view, second) == now(stores)
     assert (5, 1) == (now(stores).completed, now(stores).failed)
     assert Usage(input_tokens=35, output_tokens=15) == now(stores).usage
+    assert 2500 == now(stores).gpu_ms
     assert [first, second] == list(stores.chunks.of(REF))
 
 
@@ -81,6 +82,7 @@ def test_a_commit_may_be_repeated(stores: Stores, leased: Shard) -> None:
     stores.chunks.commit(view, last)
     stores.chunks.commit(view, last)
     assert (9, 1, ShardState.DONE) == (now(stores).completed, now(stores).failed, now(stores).state)
+    assert 4500 == now(stores).gpu_ms
     stores.shards.close(leased)
     stores.chunks.commit(view, last)
     assert [first, last] == list(stores.chunks.of(REF))

@@ -491,3 +491,19 @@ async def test_batches_of_two_organizations_share_one_start_of_the_engine(lone: 
         await assert_exactly_once(world, ref)
     assert 1 == len(world.hands)
     assert 1 == world.hands[0].engine.generation
+
+
+async def test_gpu_time_is_shared_out_among_the_batches_of_a_worker(lone: World) -> None:
+    """Each has its part, whoever it belongs to; no moment is charged twice, also where commits lose their answers."""
+    lone.script |= {f"prompt {n}": slowly for n in range(20)}
+    refs = [lone.create([f"prompt {n}" for n in range(20)], org=org) for org in ("acme", "rival")]
+    await serving(lone)
+    began = lone.tide.now
+    lone.weather.script("chunks.commit", lose_answer, ok, lose_answer)
+    await lone.until(lambda: all(batch.finalizing_at for batch in map(lone.batch, refs)))
+    ended = lone.tide.now
+    await lone.until_ended(*refs)
+    spent = [(await assert_exactly_once(lone, ref)).gpu_ms / 1000 for ref in refs]
+    assert all(seconds > 1 for seconds in spent)
+    assert sum(spent) <= ended - began + 0.1
+    assert 1 == len(lone.hands)

@@ -31,6 +31,7 @@ async def assert_exactly_once(world: World, ref: BatchRef) -> Batch:
     never_ran = [row for row in error if _never_ran(row, batch.ending)]
     assert Counts(total=len(output + error), completed=len(output), failed=len(error) - len(never_ran)) == batch.counts
     assert Usage(input_tokens=TOKENS * len(output), output_tokens=TOKENS // 2 * len(output)) == batch.usage
+    assert batch.gpu_ms == sum(shard.gpu_ms for shard in world.memory.shards.of(ref))
     assert_nothing_uncommitted_read(world, ref)
     assert_input_is_free(world, batch)
     await asyncio.sleep(LONG)

@@ -31,7 +31,7 @@ def _key(ref: BatchRef, shard: int, epoch: int, seq: int) -> Key:
     return Key(str(ref), f"C#{shard:06d}#{epoch:06d}#{seq:06d}")
 
 
-COUNTED = ("completed", "failed", "usage", "stalls", "bite")
+COUNTED = ("completed", "failed", "usage", "gpu_ms", "stalls", "bite")
 ENDED = ("state", "owner", "lease_until", tables.QUEUE.partition)
 
 
