@@ -60,6 +60,15 @@ class LocalStack:
             if SERVER in args and "gpu_job.leash" not in args and mine in _environment(pid)
         ]
 
+    def echo_engines(self) -> list[int]:
+        """Give the process ids of the echo engines."""
+        mine = f"SLACKWATER_STATE_DIR={self.state}\0".encode()
+        return [
+            pid
+            for pid, args in _processes()
+            if "gpu_job.echo_engine" in args and "gpu_job.leash" not in args and mine in _environment(pid)
+        ]
+
     def api_settings(self) -> ApiSettings:
         """Give what the stack's API was told: another one stands on the same stores with it."""
         (pid,) = self.processes("functions.api.server")

@@ -2,9 +2,12 @@
 
 For some minutes calls are lost before or after their effect, delivered twice, and late; task states and workers are killed; batches are
 cancelled; in some storms a day passes at once. Then it is calm, and everything must have come to its one end.
+
+    SLACKWATER_STORMS=500 .venv/bin/python -m pytest -n auto tests/system/test_storms.py      more of them
 """
 
 import asyncio
+import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -25,7 +28,7 @@ from tests.system.verdict import assert_exactly_once, assert_never_began, rows
 from tests.system.weather import fair, killed, killed_after
 from tests.system.world import World
 
-SEEDS = range(100)
+SEEDS = range(int(os.environ.get("SLACKWATER_STORMS", "100")))
 KILLERS = (*range(12), 103, 125, 191)
 """In the last ones, stalled shards come to lie beside others."""
 STORM = 300.0
