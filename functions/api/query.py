@@ -7,7 +7,8 @@ from pydantic import WithJsonSchema
 
 from shared.core.errors import Refused
 
-_INTEGER = re.compile("[+-]?[0-9]{1,18}")
+_INTEGER = re.compile("([+-]?)0*([0-9]+)")
+_DIGITS = 18
 
 ORDER = WithJsonSchema({"type": "string", "enum": ["asc", "desc"], "default": "desc"})
 
@@ -27,9 +28,10 @@ class Limit(NamedTuple):
         """Read the parameter `limit`. Refused `invalid_request`, `integer_below_min_value` or `integer_above_max_value`."""
         if text is None:
             return self.default
-        if not _INTEGER.fullmatch(text):
+        found = _INTEGER.fullmatch(text)
+        if found is None:
             raise Refused("invalid_request", "'limit' must be an integer.", param="limit")
-        value = int(text)
+        value = int(found[1] + found[2][:_DIGITS])  # which side it is out of range on, the first digits tell
         if value < 1:
             raise Refused("integer_below_min_value", "'limit' must be at least 1.", param="limit")
         if value > self.most:

@@ -13,6 +13,9 @@ from shared.core.errors import Refused, Unavailable
 FORM_BYTES = 1 << 20
 """More than a form needs around its file."""
 
+DIGITS = 18
+"""More than any length has that is taken; Python reads no numbers of thousands of digits."""
+
 T_co = TypeVar("T_co", covariant=True)
 
 TOO_MUCH = frozenset({"file_too_large", "body_too_large"})
@@ -34,7 +37,7 @@ class Form(Protocol[T_co]):
 def announced(request: Request) -> int:
     """Give the length that the client announced, 0 where it did not."""
     length = request.headers.get("content-length", "")
-    return int(length) if length.isascii() and length.isdecimal() else 0
+    return int(length[:DIGITS]) if length.isascii() and length.isdecimal() else 0
 
 
 async def receive(request: Request, form: Form[T_co], limit: int) -> T_co:

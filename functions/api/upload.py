@@ -88,9 +88,12 @@ class Upload:
 
     def _expires_after(self) -> int | None:
         anchor, seconds = self._field(ANCHOR), self._field(SECONDS)
+        plain = None if self._plain_seconds is None else self._field(self._plain_seconds)
         if anchor is None and seconds is None:
-            plain = None if self._plain_seconds is None else self._field(self._plain_seconds)
             return None if plain is None else _integer(plain, self._plain_seconds)
+        if plain is not None:
+            message = f"Send {self._plain_seconds!r} or 'expires_after', not both."
+            raise Refused("invalid_request", message, param=self._plain_seconds)
         if anchor != "created_at":
             raise Refused("invalid_request", f"{ANCHOR!r} must be created_at.", param=ANCHOR)
         return _integer(seconds, SECONDS)

@@ -135,7 +135,7 @@ def _metadata(value: object, rule: MetadataRule) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise Refused("invalid_request", "'metadata' must be an object.", param="metadata")
     _RULES[rule](value)
-    return value
+    return None if rule is MetadataRule.ASSIGNMENT and not value else value
 
 
 def _pairs(value: Mapping[str, Any]) -> None:

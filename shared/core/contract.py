@@ -51,6 +51,7 @@ class Contract:
         key_required: Whether a create needs an Idempotency-Key.
         judged: When lines are judged.
         refusals: The codes of a create whose file is refused, by the line's code; `*` stands for all others, and without it the line's own is said.
+        inactive_model: The code of a line whose model is one of ours, or of the caller's, that is not active.
         first_status: The status of a new batch.
         no_key: The code of a create whose credential is not an API key.
 
@@ -104,6 +105,7 @@ class Contract:
     key_required: bool = False
     judged: Judged = Judged.IN_VALIDATION
     refusals: Mapping[str, str] = field(default_factory=dict)
+    inactive_model: str = "model_not_found"
     first_status: Status = Status.VALIDATING
     no_key: str = "invalid_api_key"
 

@@ -19,6 +19,7 @@ from shared.core.scan import Entry, Item
 CHAT = "/v1/chat/completions"
 EMBEDDINGS = "/v1/embeddings"
 MESSAGES = "body.messages"
+MISMATCH = "url_mismatch"
 
 ROW_BYTES = 100
 CHOICE_BYTES = 60
@@ -44,6 +45,7 @@ class Judge:
         self._endpoint = endpoint
         self._contract = contract
         self._registry = registry
+        self._org = org
         self._models = registry.seen_by(org)
         self._first: str | None = None
         self._adapters: dict[str, Model] = {}
@@ -64,7 +66,7 @@ class Judge:
                 yield error
 
     def _error(self, item: Entry | LineError) -> LineError | None:
-        if isinstance(item, LineError) and item.url in {None, self._endpoint}:
+        if isinstance(item, LineError) and item.code != MISMATCH and item.url in {None, self._endpoint}:
             return item
         broken = self._url(item.url)
         if broken is None and isinstance(item, Entry):
@@ -73,10 +75,10 @@ class Judge:
         return broken and LineError(item.line, broken.code, short(broken.message), broken.param)
 
     def _url(self, url: str | None) -> Broken | None:
-        if url == self._endpoint:
+        if url is not None and url == self._endpoint:
             return None
         wanted = self._endpoint or " or ".join(self._contract.endpoints)
-        return Broken("url_mismatch", f"`url` must be the batch's endpoint, {wanted}", "url")
+        return Broken(MISMATCH, f"`url` must be the batch's endpoint, {wanted}", "url")
 
     def _body(self, entry: Entry) -> Broken | None:
         rules = self._contract
@@ -129,7 +131,13 @@ class Judge:
             why = "does not exist, is not yours, or is no longer active"
         else:
             why = f"is not served here at {self._endpoint}; GET /models lists what is"
-        return Broken("model_not_found", f"the model `{name}` {why}", "body.model")
+        code = self._contract.inactive_model if self._rests(name) else "model_not_found"
+        return Broken(code, f"the model `{name}` {why}", "body.model")
+
+    def _rests(self, name: str) -> bool:
+        """Whether there is such a model for the organization, and it is not active."""
+        model = self._registry.get(name)
+        return model is not None and model.org in {None, self._org} and not model.active
 
     def _crowded(self, base: Model) -> Broken | None:
         """Say which limit the adapters of the batch are over, if they are over one."""

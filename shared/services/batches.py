@@ -236,7 +236,7 @@ def _binding(contract: Contract, key: str | None, request_hash: str) -> Idempote
 
 
 def _checked(key: str) -> str:
-    if not 1 <= len(key.encode()) <= KEY_BYTES:
+    if not 1 <= len(key) <= KEY_BYTES:
         message = f"'Idempotency-Key' must have 1 to {KEY_BYTES} bytes."
         raise Refused("invalid_request", message, param="Idempotency-Key")
     return key

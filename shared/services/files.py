@@ -176,15 +176,15 @@ class Files:
         return bool(file.held_by) or file.expires_at is None or self._clock() < file.expires_at
 
 
-def checked_name(filename: str | None, contract: Contract) -> str:
+def checked_name(filename: str | None, contract: Contract, param: str = "file") -> str:
     """Give the name of an uploaded file. Refused `invalid_file_format` when it is too long, or does not end as the contract wants."""
     name = filename or UNNAMED
     if len(name) > NAME_CHARS:
         message = f"The name of the file is longer than {NAME_CHARS} characters. Give it a shorter one."
-        raise Refused("invalid_file_format", message, param="file")
+        raise Refused("invalid_file_format", message, param=param)
     if not name.endswith(contract.file_suffix):
         message = f"The name of the file must end with {contract.file_suffix}: one request per line, as JSON."
-        raise Refused("invalid_file_format", message, param="file")
+        raise Refused("invalid_file_format", message, param=param)
     return name
 
 

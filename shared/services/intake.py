@@ -127,7 +127,7 @@ def lifetime(contract: Contract, expires_after: int | None) -> int:
     return expires_after
 
 
-def too_large(contract: Contract) -> Refused:
-    """Refuse a file, or a body that must hold one, for its size."""
+def too_large(contract: Contract, param: str = "file") -> Refused:
+    """Refuse a file, or a body that must hold one, for its size; `param` is the field that has it or tells of it."""
     message = f"The file is larger than {contract.file_bytes} bytes. Split it into several files, a batch each."
-    return Refused("file_too_large", message, param="file")
+    return Refused("file_too_large", message, param=param)

@@ -82,7 +82,7 @@ class Uploads:
         if wanted.bytes < 1:
             raise Refused("integer_below_min_value", "'bytes' must be at least 1.", param="bytes")
         if wanted.bytes > contract.file_bytes:
-            raise too_large(contract)
+            raise too_large(contract, param="bytes")
         lifetime(contract, wanted.expires_after)
         now = int(self._clock())
         upload = Upload(
@@ -90,7 +90,7 @@ class Uploads:
             org=space.org,
             contract=space.contract,
             bytes=wanted.bytes,
-            filename=checked_name(wanted.filename, contract),
+            filename=checked_name(wanted.filename, contract, param="filename"),
             purpose=wanted.purpose,
             created_at=now,
             expires_at=now + self._timing.seconds(SECONDS),

@@ -52,6 +52,7 @@ REGISTRY = Registry(
         *(adapter(f"a{number}") for number in range(10)),
         *(adapter(f"wide{number}", rank=64) for number in range(5)),
         *(adapter(f"heavy{number}", adapter_bytes=600 << 20) for number in range(2)),
+        model("resting", active=False),
         adapter("gone", active=False),
         adapter("theirs", org="other"),
         adapter("moonlit", base="moon-1b"),

@@ -270,7 +270,8 @@ def test_an_unknown_cursor_is_refused(world: World, after: str) -> None:
         ("x", "invalid_request"),
         ("1_0", "invalid_request"),
         ("\u0661", "invalid_request"),
-        ("9" * 5000, "invalid_request"),
+        ("9" * 5000, "integer_above_max_value"),
+        ("-" + "9" * 5000, "integer_below_min_value"),
     ],
 )
 def test_a_limit_out_of_range_is_refused(world: World, limit: str, code: str) -> None:

@@ -61,6 +61,13 @@ def test_a_bad_line_refuses_the_upload(world: World, line: dict[str, Any], expec
     assert [] == world.memory.blobs.keys("")
 
 
+def test_a_wrong_url_is_told_the_right_one(world: World) -> None:
+    """The one that may be named here, whatever others there are under other contracts."""
+    for url in ("/v1/chat", "/v1/embeddings", 7):
+        said = upload(world, B, jsonl(chat("first"), chat() | {"url": url})).json()["error"]["message"]
+        assert "Line 2: `url` must be the batch's endpoint, /v1/chat/completions." == said
+
+
 def test_max_completion_tokens_is_a_limit_as_well(world: World) -> None:
     """One of the two has to be there."""
     assert 200 == upload(world, B, jsonl(chat(max_tokens=..., max_completion_tokens=256))).status_code
@@ -193,6 +200,17 @@ def test_wrong_assignment_fields_are_refused(world: World, name: str, value: str
     """By name; rates cannot change the price."""
     answer = create(world, B, key="k", metadata={name: value})
     assert (400, code, f"metadata.{name}") == error(answer)
+
+
+def test_an_ordinary_batch_has_no_metadata(world: World) -> None:
+    """Whether it was left out, null or empty; under one key these are the same create."""
+    file_id = upload(world, B, jsonl(chat())).json()["id"]
+    body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h"}
+    bodies = [body, body | {"metadata": None}, body | {"metadata": {}}]
+    http = world.http(contract=B)
+    told = [http.post("batches", json=one, headers={"idempotency-key": "k"}).json() for one in bodies]
+    assert told[0] == told[1] == told[2]
+    assert told[0]["metadata"] is None
 
 
 def test_a_rate_means_nothing_to_a_private_model(world: World) -> None:

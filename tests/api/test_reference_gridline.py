@@ -167,6 +167,7 @@ def test_a_base_is_mixed_with_its_adapters(lines: list[dict[str, Any]]) -> None:
         ([chat(model="ft:theirs")], "not yours"),
         ([chat(model="ft:never")], "does not exist"),
         ([chat(model="gpt-4o")], "not served here"),
+        ([chat(model="resting")], "not served here"),
     ],
 )
 def test_an_adapter_that_cannot_be_served_is_not_found(lines: list[dict[str, Any]], says: str) -> None:

@@ -85,6 +85,7 @@ def test_platform_may_be_asked_for(world: World) -> None:
         ([chat("a", stream=True)], "batch_invalid_jsonl"),
         ([chat("a", model="nobody")], "batch_model_not_supported"),
         ([chat("a", model="shells")], "batch_model_not_supported"),
+        ([chat("a", model="resting")], "batch_routing_unavailable"),
         ([chat("a", model="ft:theirs")], "batch_model_not_supported"),
         ([chat("a", model="ft:a1"), chat("b")], "batch_multiple_models"),
     ],
@@ -198,6 +199,12 @@ def test_a_finished_batch_is_its_answer_to_a_cancel(world: World) -> None:
 def test_how_long_a_file_lives_may_be_said(world: World, fields: dict[str, str], seconds: int) -> None:
     """In plain seconds here, or as elsewhere; 30 days otherwise."""
     assert int(START) + seconds == upload(world, T, jsonl(chat()), **fields).json()["expires_at"]
+
+
+def test_only_one_of_both_says_how_long_a_file_lives(world: World) -> None:
+    """Two times would leave one of them ignored."""
+    fields = {"ttl_seconds": "7200", "expires_after[anchor]": "created_at", "expires_after[seconds]": "3600"}
+    assert (400, "invalid_request", "ttl_seconds") == error(upload(world, T, jsonl(chat()), **fields))
 
 
 @pytest.mark.parametrize(("contract", "value"), [(T, "soon"), (T, "60"), ("openai", "7200")])

@@ -241,6 +241,13 @@ async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(small
     assert_refused(small, answer, 413, "file_too_large", "file")
 
 
+@pytest.mark.parametrize("path", ["files", "uploads/upload_1/parts"])
+def test_a_length_that_no_number_holds_is_too_much(world: World, path: str) -> None:
+    """Some servers hand over whatever stands in the header."""
+    headers = {"content-type": "multipart/form-data; boundary=XX", "content-length": "9" * 5000}
+    assert 413 == world.http().post(path, content=BODY, headers=headers).status_code
+
+
 def test_a_refused_upload_stays_refused_when_it_cannot_be_cleaned_up(world: World) -> None:
     """What is wrong with the file matters to the caller, and not what is left of it."""
     world.files._blobs = Hostile(world.memory.blobs, {"delete": [fail]}).port

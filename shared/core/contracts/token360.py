@@ -13,8 +13,10 @@ CONTRACT = Contract(
     refusals={
         "mismatched_model": "batch_multiple_models",
         "model_not_found": "batch_model_not_supported",
+        "batch_routing_unavailable": "batch_routing_unavailable",
         "*": "batch_invalid_jsonl",
     },
+    inactive_model="batch_routing_unavailable",
     no_key="missing_execution_api_key",
     file_bytes=200 * 10**6,
     file_requests=50_000,
