@@ -57,6 +57,7 @@ class Api(Construct):
             state_machine_arn=shared.names.machine_arn,
             scan_function=shared.names.scan_function,
             mounts=options.mounts,
+            windows=options.windows,
             s3_prefixes=options.s3_prefixes,
             account_bytes=options.account_bytes,
             account_batches=options.account_batches,

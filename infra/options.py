@@ -20,6 +20,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         on_demand: Whether On-Demand instances stand in when there is no Spot capacity.
         max_workers: The most workers of one model at a time.
         mounts: Which contracts are offered, and where: `openai=/v1,gridline=/gridline/openai/v1`.
+        windows: The completion windows of `openai`, which leaves them to the deployment: `24h,72h`.
         account_bytes: The most bytes that an organization may store under a contract that sets no limit; None: no limit.
         account_batches: The most unfinished batches that an organization may have, under all contracts together.
         s3_prefixes: Where in S3 files may come from and results may go (`ApiSettings.s3_prefixes`); the other bucket's policy has to agree.
@@ -32,13 +33,14 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     on_demand: bool = False
     max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
     mounts: str = "openai=/v1"
+    windows: str = "24h,72h"
     account_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     account_batches: Annotated[int, msgspec.Meta(ge=1)] = 100
     s3_prefixes: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse mounts that cannot be: they would only be seen in a Lambda that does not start."""
-        mounted(self.mounts)
+        """Refuse mounts and windows that cannot be: they would only be seen in a Lambda that does not start."""
+        mounted(self.mounts, self.windows)
 
     @classmethod
     def from_context(cls, context: Mapping[str, object]) -> "Options":

@@ -50,6 +50,7 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
     Attributes:
         state_machine_arn: The lifecycle.
         mounts: The contracts and their path prefixes (`shared.core.contracts.mounted`).
+        windows: The completion windows of contracts that leave them to the deployment (`shared.core.contracts.mounted`).
         time_scale: How many times faster windows and waits pass.
         scan_function: The Lambda that scans what was too large to be scanned at its upload (`functions.tasks.scan`).
         s3_prefixes: Where in S3 files may come from and results may go: `s3://bucket/path`, separated by commas; `{org}` stands for the organization.
@@ -61,6 +62,7 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
     state_machine_arn: str
     scan_function: str
     mounts: str = "openai=/v1"
+    windows: str = "24h,72h"
     time_scale: float = 1.0
     s3_prefixes: str = ""
     account_bytes: int | None = None

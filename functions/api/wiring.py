@@ -136,4 +136,6 @@ def build(settings: ApiSettings, *, connections: int, inline_bytes: int | None =
         ),
         registry=registry,
     )
-    return build_app(services, mounted(settings.mounts), clock=now, new_id=new_id, inline_bytes=inline_bytes)
+    return build_app(
+        services, mounted(settings.mounts, settings.windows), clock=now, new_id=new_id, inline_bytes=inline_bytes
+    )

@@ -45,6 +45,7 @@ class Contract:
         name: What records call it; the objects made under it are visible under it alone.
         endpoints: What a batch may name, whatever a model would serve besides.
         windows: The completion windows, as written by callers, and their length in seconds.
+        windows_listed: Whether a deployment may list others.
         defaults: What a field of a create is where it is left out.
         options: The fields of a create that are taken besides the input, the endpoint, the window and the metadata.
         metadata: What `metadata` may be.
@@ -99,6 +100,7 @@ class Contract:
     name: str
     endpoints: tuple[str, ...]
     windows: Mapping[str, int]
+    windows_listed: bool = False
     defaults: Mapping[str, str] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
     metadata: MetadataRule = MetadataRule.PAIRS

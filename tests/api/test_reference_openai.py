@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from functions.api.app import build_app
-from shared.core.contracts import CONTRACTS
+from shared.core.contracts import CONTRACTS, mounted
 from tests.api import dialects
 from tests.api.dialects import create, error
 from tests.api.world import KEY, START, World
@@ -58,6 +58,25 @@ def test_no_provider_runs_batches_here(world: World) -> None:
     """400 `batch_routing_unavailable`."""
     answer = create(world, "openai", execution="provider")
     assert (400, "batch_routing_unavailable", "execution") == error(answer)
+
+
+def test_a_deployment_lists_the_completion_windows(world: World) -> None:
+    """Any number of hours; a batch may name each of them, and no other one. Other contracts have their own."""
+    mounts = mounted("openai=/v1,gridline=/gridline/openai/v1", "6h,144h")
+    app = build_app(world.services(), mounts, clock=world.clock, new_id=world.new_id)
+    http = TestClient(app, base_url="http://testserver/v1", headers={"authorization": f"Bearer {KEY}"})
+    file = ("requests.jsonl", dialects.jsonl(dialects.chat()))
+    uploaded = http.post("files", data={"purpose": "batch"}, files={"file": file}).json()
+    body = {"input_file_id": uploaded["id"], "endpoint": dialects.CHAT}
+    for hours in (6, 144):
+        told = http.post("batches", json=body | {"completion_window": f"{hours}h"}).json()
+        assert (f"{hours}h", int(START) + hours * 3600) == (told["completion_window"], told["expires_at"])
+    for window in ("24h", "06h", "6H", "6 h"):
+        answer = http.post("batches", json=body | {"completion_window": window})
+        assert (400, "invalid_request", "completion_window") == error(answer)
+    assert ["6h", "144h"] == http.get("models/tide-7b").json()["batch"]["completion_windows"]
+    other = http.get("http://testserver/gridline/openai/v1/models/tide-7b").json()
+    assert ["24h", "72h"] == other["batch"]["completion_windows"]
 
 
 def test_a_fifth_contract_is_one_value(world: World) -> None:

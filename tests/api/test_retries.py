@@ -328,7 +328,7 @@ def test_a_model_that_is_served_no_more_refuses_the_retry() -> None:
     gone = [msgspec.structs.replace(model, active=model.id != "tide-7b") for model in registry.values()]
     registry.__init__(tuple(gone))  # type: ignore[misc]
 
-    assert (400, "batch_model_not_supported", "input_file_id") == error(ask(world, run))
+    assert (400, "batch_routing_unavailable", "input_file_id") == error(ask(world, run))
 
 
 def test_it_is_in_the_document(world: World) -> None:

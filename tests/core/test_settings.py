@@ -112,3 +112,18 @@ def test_mounts_that_cannot_be_are_told(text: str, said: str) -> None:
     """By what is wrong with which."""
     with pytest.raises(ValueError, match=re.escape(said)):
         mounted(text)
+
+
+def test_windows_are_for_the_contracts_that_leave_them_to_the_deployment() -> None:
+    """In the order in which they were listed; those of other contracts stay."""
+    told = mounted("openai=/v1,gridline=/g/openai/v1", "72h, 6h")
+
+    assert [("72h", 72 * 3600), ("6h", 6 * 3600)] == list(told["/v1"].windows.items())
+    assert CONTRACTS["gridline"] == told["/g/openai/v1"]
+
+
+@pytest.mark.parametrize("window", ["", "24", "0h", "06h", "1d", "145h", "24h,", "-1h", "24H"])
+def test_windows_that_cannot_be_are_told(window: str) -> None:
+    """Hours, up to six days."""
+    with pytest.raises(ValueError, match="is no completion window: one looks like 24h, and has 144h at most"):
+        mounted("openai=/v1", window)

@@ -65,6 +65,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Template:
         on_demand="true",
         max_workers="3",
         mounts="gridline=/g/openai/v1,openai=/v1",
+        windows="12h,48h",
         account_bytes="1000",
         account_batches="7",
     )

@@ -101,6 +101,12 @@ def test_mounts_that_cannot_be_are_refused() -> None:
         Options.from_context({"slackwater:mounts": "opneai=/v1"})
 
 
+def test_windows_that_cannot_be_are_refused() -> None:
+    """Likewise."""
+    with pytest.raises(ValueError, match="'1d' is no completion window"):
+        Options.from_context({"slackwater:windows": "24h,1d"})
+
+
 def test_choices_of_others_are_none_of_ours() -> None:
     """CDK's own flags stand in the same context."""
     assert Options() == Options.from_context({"@aws-cdk/aws-iam:minimizePolicies": True})

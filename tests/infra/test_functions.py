@@ -31,10 +31,11 @@ def test_the_api_reads_back_what_the_stack_wrote(template: Template) -> None:
 
 
 def test_what_was_chosen_for_the_api_reaches_it(chosen: Template) -> None:
-    """Its contracts and where they are, and the limits of accounts; and their addresses are told."""
+    """Its contracts and where they are, their windows, and the limits of accounts; and their addresses are told."""
     settings = ApiSettings.from_env(chosen.function("functions.api.handler")["Environment"]["Variables"])
-    assert ("gridline=/g/openai/v1,openai=/v1", 1000, 7) == (
+    assert ("gridline=/g/openai/v1,openai=/v1", "12h,48h", 1000, 7) == (
         settings.mounts,
+        settings.windows,
         settings.account_bytes,
         settings.account_batches,
     )
