@@ -57,6 +57,7 @@ synth: $(LIGHT) ## The CloudFormation template, into cdk.out; no network is need
 bench: $(LIGHT) ## Measure, and print the tables
 	@$(BIN)/python -m bench.scan
 	@$(BIN)/python -m bench.api
+	@$(BIN)/python -m bench.fleet
 
 lock: ## Compile the lock files again from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes -q -o requirements-dev.txt

@@ -1,8 +1,13 @@
-"""The benchmark of the worker keeps up with the worker: it runs, with an engine that takes no time."""
+"""The benchmarks of worker and fleet keep up with what they measure: they run, with an engine that takes no time, and few lines."""
 
 from pathlib import Path
 
 from bench import worker
+from bench.fleet import chart
+from bench.fleet.__main__ import works
+from bench.fleet.harbour import Harbour
+from bench.fleet.tally import ideal, verified
+from bench.fleet.throughput import ENGINE
 from gpu_job.row import SERVED_NAME
 from shared.core.models import Model
 from tests.gpu_job.engines import echo
@@ -27,3 +32,15 @@ async def test_the_worker_s_benchmark_runs(tmp_path: Path) -> None:
         assert await worker.work(engine.base_url, model, worker.Case(bodies, ()), tmp_path, run=1) > 0
     finally:
         await engine.stop()
+
+
+def test_the_fleet_s_simulation_runs() -> None:
+    """Every line has its one row, though workers are lost all the time; the chart is drawn."""
+    harbour = Harbour(seed=1, workers=8, kill_every=20, fault_rate=0.2)
+    harbour.run(works(12_000))
+
+    totals = verified(harbour)
+
+    assert 12_000 == totals["lines"]
+    assert {"ended", "retried", "silent"} == {how for _, how in harbour.log.lost}
+    assert chart.draw(harbour, ideal(harbour, ENGINE)).startswith("<svg")
