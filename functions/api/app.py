@@ -63,10 +63,10 @@ def _mount(prefix: str, contract: Contract, services: Services, inline_bytes: in
     gate = Gate(services.accounts, contract)
     mount = APIRouter(prefix=prefix)
     health.add(mount)
-    files.add(mount, contract, services.files, services.s3_files, gate)
+    files.add(mount, contract, services.files, services.s3_files, gate, inline_bytes=inline_bytes)
     contents.add(mount, contract, services.files, gate, inline_bytes)
     uploads.add(mount, contract, services.uploads, services.completions, gate)
-    batches.add(mount, contract, services.batches, services.dry_run, gate)
+    batches.add(mount, contract, services.batches, services.dry_run, gate, inline_bytes=inline_bytes)
     results.add(mount, contract, services.results, gate, inline_bytes)
     models.add(mount, contract, services.registry, gate)
 

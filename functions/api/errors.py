@@ -81,6 +81,10 @@ _FRAMEWORK = {
 }
 
 
+SAID_CHARS = 500
+"""The most of a message, and of the name of a field: both may quote what was sent, which may be larger than an answer can be."""
+
+
 def envelope(
     code: str,
     message: str,
@@ -92,10 +96,14 @@ def envelope(
     """Give the answer for a code of `STATUS`; it names the limit that stands in the way, where one does."""
     status = STATUS[code]
     kind = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
-    error: dict[str, Any] = {"message": message, "type": kind, "param": param, "code": code}
+    error: dict[str, Any] = {"message": _cut(message), "type": kind, "param": param and _cut(param), "code": code}
     if limit is not None:
         error["limit"] = {"name": limit.name, "limit": limit.most, "current": limit.used}
     return JSONResponse({"error": error}, status, headers=HEADERS.get(status, {}) | (headers or {}))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SAID_CHARS else f"{text[: SAID_CHARS - 1]}…"
 
 
 def internal_error() -> JSONResponse:

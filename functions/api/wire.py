@@ -1,7 +1,8 @@
 """The objects of the API, exactly as they are sent. Every key is always there; null where there is nothing."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, Self
+from math import inf
+from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -58,12 +59,11 @@ class FileList(BaseModel):
     has_more: bool
 
     @classmethod
-    def of(cls, page: Page[records.File]) -> Self:
-        """Show a page of records."""
-        first, last = _ends(page)
-        return cls(
-            data=[FileObject.of(file) for file in page.items], first_id=first, last_id=last, has_more=page.has_more
-        )
+    def of(cls, page: Page[records.File], most: int | None) -> Self:
+        """Show a page of records, as far as it fits into so many bytes; None: all of it."""
+        data = _fitting([FileObject.of(file) for file in page.items], most)
+        first, last = _ends(data)
+        return cls(data=data, first_id=first, last_id=last, has_more=page.has_more or len(data) < len(page.items))
 
 
 class LineErrorObject(BaseModel):
@@ -204,11 +204,11 @@ class BatchList(BaseModel):
     has_more: bool
 
     @classmethod
-    def of(cls, page: Page[records.Batch], contract: Contract) -> Self:
-        """Show a page of records."""
-        first, last = _ends(page)
-        data = [BatchObject.of(batch, contract) for batch in page.items]
-        return cls(data=data, first_id=first, last_id=last, has_more=page.has_more)
+    def of(cls, page: Page[records.Batch], contract: Contract, most: int | None) -> Self:
+        """Show a page of records, as far as it fits into so many bytes; None: all of it."""
+        data = _fitting([BatchObject.of(batch, contract) for batch in page.items], most)
+        first, last = _ends(data)
+        return cls(data=data, first_id=first, last_id=last, has_more=page.has_more or len(data) < len(page.items))
 
 
 class Pricing(BaseModel):
@@ -276,5 +276,18 @@ class Health(BaseModel):
     status: Literal["ok"] = "ok"
 
 
-def _ends(page: Page[records.File] | Page[records.Batch]) -> tuple[str | None, str | None]:
-    return (page.items[0].id, page.items[-1].id) if page.items else (None, None)
+def _ends(data: Sequence[FileObject | BatchObject]) -> tuple[str | None, str | None]:
+    return (data[0].id, data[-1].id) if data else (None, None)
+
+
+Shown = TypeVar("Shown", FileObject, BatchObject)
+
+
+def _fitting(data: list[Shown], most: int | None) -> list[Shown]:
+    """Give the first objects of a page, at least one: what does not fit into the answer is for the next page."""
+    left = inf if most is None else most
+    for count, one in enumerate(data):
+        left -= len(one.model_dump_json().encode()) + 1
+        if left < 0 and count:
+            return data[:count]
+    return data

@@ -85,12 +85,14 @@ class Uploads:
             raise too_large(contract, param="bytes")
         lifetime(contract, wanted.expires_after)
         now = int(self._clock())
+        upload_id = self._new_id(ids.UPLOAD)
+        name = f"{upload_id}.jsonl" if contract.names_files else checked_name(wanted.filename, contract, "filename")
         upload = Upload(
-            id=self._new_id(ids.UPLOAD),
+            id=upload_id,
             org=space.org,
             contract=space.contract,
             bytes=wanted.bytes,
-            filename=checked_name(wanted.filename, contract, param="filename"),
+            filename=name,
             purpose=wanted.purpose,
             created_at=now,
             expires_at=now + self._timing.seconds(SECONDS),

@@ -71,6 +71,18 @@ def test_a_parameter_that_the_framework_refuses_has_the_envelope(world: World) -
     assert ("invalid_request", "number") == (answer.json()["error"]["code"], answer.json()["error"]["param"])
 
 
+def test_a_refusal_repeats_no_more_than_a_little_of_what_was_sent(world: World) -> None:
+    """A megabyte would come back as six, which is more than some ways back hold."""
+    name = "\x7f" * 900_000
+    http = world.http()
+    answers = [http.post(path, json={name: 1}) for path in ("batches", "batches/validate", "uploads", "files")]
+    answers += [http.get(path, params={"after": name[:15_000]}) for path in ("files", "batches")]
+    answers.append(http.post("files", data={name[:3000]: "x"}, files={"file": b"x"}))
+    for answer in answers:
+        assert 400 == answer.status_code
+        assert len(answer.content) < 5000
+
+
 def test_every_answer_has_an_id_of_its_own(world: World) -> None:
     """Good ones and bad ones."""
     client = world.http()

@@ -71,3 +71,21 @@ def test_the_document_tells_of_redirects_where_there_are_any(narrow: World) -> N
     for world, redirects in ((narrow, True), (World(), False)):
         answers = world.http().get("openapi.json").json()["paths"]["/v1/files/{file_id}/content"]["get"]["responses"]
         assert redirects == ("302" in answers)
+
+
+def test_a_list_that_is_too_large_goes_on_on_the_next_page(world: World) -> None:
+    """Each object comes once, as many at a time as fit; one that is too large by itself comes alone."""
+    world.app = world.build(inline_bytes=800)
+    files = [world.upload() for _ in range(9)]
+    batches = [world.create(files[0], metadata={"note": "x" * 512}) for _ in range(3)]
+    http, client = world.http(), world.openai()
+
+    page = http.get("files").json()
+
+    assert 1 < len(page["data"]) < len(files)
+    assert (True, files[-1], page["data"][-1]["id"]) == (page["has_more"], page["first_id"], page["last_id"])
+    assert len(http.get("files").content) <= 800 + 100
+    assert files[::-1] == [file.id for file in client.files.list()]
+    assert files == [file.id for file in client.files.list(order="asc")]
+    assert 1 == len(http.get("batches").json()["data"])
+    assert batches[::-1] == [batch.id for batch in client.batches.list()]

@@ -31,6 +31,20 @@ def test_a_file_gets_a_name_of_ours_and_a_day_to_live(world: World) -> None:
     )
 
 
+def test_the_name_of_an_upload_in_parts_is_not_kept_either(world: World) -> None:
+    """The upload has one of ours, and so has its file."""
+    client = world.openai(contract=B)
+    content = jsonl(chat())
+    upload = client.uploads.create(
+        filename="names of patients.jsonl", purpose="batch", bytes=len(content), mime_type="application/jsonl"
+    )
+    assert f"{upload.id}.jsonl" == upload.filename
+    part = client.uploads.parts.create(upload.id, data=content)
+    done = client.uploads.complete(upload.id, part_ids=[part.id])
+    assert done.file
+    assert f"{done.file.id}.jsonl" == done.file.filename
+
+
 def test_any_name_will_do(world: World) -> None:
     """A file need not be called .jsonl here."""
     file = ("requests.txt", jsonl(chat()))

@@ -30,8 +30,10 @@ def _key(idempotency_key: Annotated[str | None, Header()] = None) -> str | None:
 Key = Annotated[str | None, Depends(_key)]
 
 
-def add(routes: APIRouter, contract: Contract, batches: Batches, dry_run: DryRun, gate: Gate) -> None:
-    """Add the routes to those of a mount."""
+def add(
+    routes: APIRouter, contract: Contract, batches: Batches, dry_run: DryRun, gate: Gate, *, inline_bytes: int | None
+) -> None:
+    """Add the routes to those of a mount; `inline_bytes` is the largest body of an answer, None: any."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
     creator = Annotated[Caller, Depends(gate.creator)]
@@ -64,7 +66,7 @@ def add(routes: APIRouter, contract: Contract, batches: Batches, dry_run: DryRun
     ) -> BatchList:
         """List batches, newest first."""
         page = batches.page(caller.space(contract), after=after, limit=LIMIT.read(limit))
-        return BatchList.of(page, contract)
+        return BatchList.of(page, contract, inline_bytes)
 
     @routes.get("/batches/{batch_id}", responses=refusals("not_found"))
     def get_batch(caller: reader, batch_id: str) -> BatchObject:

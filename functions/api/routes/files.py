@@ -38,8 +38,10 @@ _UPLOAD = (
 )
 
 
-def add(routes: APIRouter, contract: Contract, files: Files, s3_files: S3Files, gate: Gate) -> None:
-    """Add the routes to those of a mount."""
+def add(
+    routes: APIRouter, contract: Contract, files: Files, s3_files: S3Files, gate: Gate, *, inline_bytes: int | None
+) -> None:
+    """Add the routes to those of a mount; `inline_bytes` is the largest body of an answer, None: any."""
     reader = Annotated[Caller, Depends(gate.reader)]
     writer = Annotated[Caller, Depends(gate.writer)]
 
@@ -80,7 +82,7 @@ def add(routes: APIRouter, contract: Contract, files: Files, s3_files: S3Files, 
             newest_first=newest_first(order),
             purpose=purpose,
         )
-        return FileList.of(page)
+        return FileList.of(page, inline_bytes)
 
     def no_list(_: reader) -> None:
         """Say that there is no list under this contract."""
