@@ -58,6 +58,8 @@ bench: $(LIGHT) ## Measure, and print the tables
 	@$(BIN)/python -m bench.scan
 	@$(BIN)/python -m bench.api
 	@$(BIN)/python -m bench.fleet
+	@$(BIN)/python -m bench.finalize
+	@if [ -x .venv-engine/bin/python ]; then $(BIN)/python -m bench.worker; else echo "the worker is measured where an engine is: make setup"; fi
 
 lock: ## Compile the lock files again from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes -q -o requirements-dev.txt

@@ -15,8 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import md5
 from pathlib import Path
 from threading import RLock
@@ -236,11 +236,10 @@ def disk() -> Iterator[DiskBlobs]:
         yield DiskBlobs(Path(folder))
 
 
-def measure(rows: int) -> dict[str, float]:
-    """Finalize a batch of that many rows in this process; give seconds, calls, bytes, and the memory before and at most."""
-    left = 0 if rows <= MOTO_ROWS else UNANSWERED
-    with moto() if rows <= MOTO_ROWS else disk() as store:
-        memory = World(store)
+def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left: int) -> dict[str, float]:
+    """Finalize a batch of that many rows, `left` of each shard unanswered; give seconds, calls, bytes, and this process's memory before and at most."""
+    with store() as blobs:
+        memory = World(blobs)
         keys = list(ended(memory, rows, left))
         start = time.perf_counter()
         size = sum(len(memory.blobs.get(key)) for key in keys)
@@ -285,7 +284,8 @@ def main() -> None:
     parser.add_argument("--one", type=int, help="measure this size in this process; print it as JSON")
     args = parser.parse_args()
     if args.one:
-        print(json.dumps(measure(args.one)))
+        small = args.one <= MOTO_ROWS
+        print(json.dumps(measure(args.one, store=moto if small else disk, left=0 if small else UNANSWERED)))
         return
     table = Table(title="Finalize")
     for name in ("rows", "chunks", "reading them", "finalize", "ratio", "goal", "calls", "memory before", "at most"):

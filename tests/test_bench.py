@@ -1,8 +1,8 @@
-"""The benchmarks of worker and fleet keep up with what they measure: they run, with an engine that takes no time, and few lines."""
+"""The benchmarks of worker, Finalize and fleet keep up with what they measure: they run, with an engine that takes no time, and few lines."""
 
 from pathlib import Path
 
-from bench import worker
+from bench import finalize, worker
 from bench.fleet import chart
 from bench.fleet.__main__ import works
 from bench.fleet.harbour import Harbour
@@ -32,6 +32,12 @@ async def test_the_worker_s_benchmark_runs(tmp_path: Path) -> None:
         assert await worker.work(engine.base_url, model, worker.Case(bodies, ()), tmp_path, run=1) > 0
     finally:
         await engine.stop()
+
+
+def test_the_benchmark_of_finalize_runs() -> None:
+    """On either store; both files have their rows."""
+    for store in (finalize.moto, finalize.disk):
+        assert finalize.measure(2000, store=store, left=100)["bytes"] > 0
 
 
 def test_the_fleet_s_simulation_runs() -> None:
