@@ -105,7 +105,7 @@ def cases() -> dict[str, Case]:
     tiny = [_chat(_text(rng, 2), max_tokens=1) for _ in range(2000)]
     return {
         "mixed": Case(mixed, common),
-        # 256 blocks of 32 tokens: two prefixes, and the rows that are being answered.
+        # 160 blocks of 32 tokens: four of the prefixes and their rows; file order needs all eight.
         "prefixes": Case(shared, (*common, "--num-gpu-blocks-override", "160")),
         "tiny": Case(tiny, common),
     }
