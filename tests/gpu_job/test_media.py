@@ -116,6 +116,7 @@ class Site:
             await stream.prepare(request)
             while True:
                 await stream.write(b"x" * (1 << 20))
+                await asyncio.sleep(0)  # else a peer that has gone is never heard of
         if path == "/folded":
             return web.Response(body=b"\x1f\x8b folded", headers={"Content-Encoding": "gzip"})
         if path == "/odd":
