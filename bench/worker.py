@@ -1,6 +1,6 @@
 """The worker against `vllm run_batch`: the same file, model and engine flags, from the first request sent to the last row durable.
 
-    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny]
+    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny,embeddings]
 
 Both engines are started once for each case and kept; what is measured runs in turn, and each run begins with an empty prefix cache. Ours is the real worker
 over stores in memory, except that every chunk is also written to the disk, and synced, before it counts; its lines come from a plan that the services
@@ -54,7 +54,7 @@ from tests.dispatching import dispatcher
 from tests.services.world import World
 
 URL = "/v1/chat/completions"
-GOALS = {"mixed": 1.0, "prefixes": 0.75, "tiny": 1.0}
+GOALS = {"mixed": 1.0, "prefixes": 0.75, "tiny": 1.0, "embeddings": 1.0}
 WORDS = (
     "the",
     "tide",
@@ -76,10 +76,13 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Case:
-    """What is run: bodies of chats, and flags for both engines."""
+    """What is run: bodies, flags for both engines, and of what model."""
 
     bodies: list[dict[str, Any]]
     flags: tuple[str, ...]
+    url: str = URL
+    source: str = "smollm2-135m"
+    context: int = 2048
 
 
 def _text(rng: random.Random, words: int) -> str:
@@ -103,11 +106,15 @@ def cases() -> dict[str, Case]:
     prefixes = [_text(rng, 1024) for _ in range(8)]
     shared = [_chat(prefixes[index % 8], _text(rng, 8), max_tokens=8) for index in range(96)]
     tiny = [_chat(_text(rng, 2), max_tokens=1) for _ in range(2000)]
+    texts = [{"input": _text(rng, rng.choice((5, 20, 60, 150)))} for _ in range(1000)]
     return {
         "mixed": Case(mixed, common),
         # 160 blocks of 32 tokens: four of the prefixes and their rows; file order needs all eight.
         "prefixes": Case(shared, (*common, "--num-gpu-blocks-override", "160")),
         "tiny": Case(tiny, common),
+        "embeddings": Case(
+            texts, ("--runner", "pooling", "--dtype", "float32"), "/v1/embeddings", "all-minilm-l6-v2", 256
+        ),
     }
 
 
@@ -199,7 +206,7 @@ def run_batch(runner: subprocess.Popen[str], case: Case, folder: Path) -> float:
 
 def _lines(case: Case, model: str) -> bytes:
     lines = (
-        {"custom_id": f"r{index}", "method": "POST", "url": URL, "body": {"model": model, **body}}
+        {"custom_id": f"r{index}", "method": "POST", "url": case.url, "body": {"model": model, **body}}
         for index, body in enumerate(case.bodies)
     )
     return b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
@@ -231,7 +238,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
     intake.write(_lines(case, model.id))
     request: dict[str, object] = {
         "input_file_id": intake.finish(purpose="batch").id,
-        "endpoint": URL,
+        "endpoint": case.url,
         "completion_window": "24h",
     }
     batch = world.batches.create(space, CONTRACTS["openai"], request, key=None)
@@ -331,7 +338,7 @@ def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(prog="python -m bench.worker", description="The worker against vllm run_batch.")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default="mixed,prefixes,tiny")
+    parser.add_argument("--only", default="mixed,prefixes,tiny,embeddings")
     args = parser.parse_args()
     if not ENGINE_PYTHON.exists():
         sys.exit("this benchmark needs the engine and its model: run `make setup`")
@@ -344,10 +351,10 @@ def main() -> None:
         model = Model(
             id="bench",
             revision="bench@1",
-            source=str(Options().folder / "models" / "smollm2-135m"),
+            source=str(Options().folder / "models" / case.source),
             engine="vllm",
-            endpoints=(URL,),
-            context=2048,
+            endpoints=(case.url,),
+            context=case.context,
             max_output=1024,
             max_in_flight=256,
             engine_args=case.flags,
