@@ -26,6 +26,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from bench.measure import process_peak
 from shared.adapters.clients import Clients
 from shared.adapters.memory import Memory, MemoryBlobs
 from shared.adapters.s3 import S3Blobs
@@ -244,7 +245,7 @@ def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left
         start = time.perf_counter()
         size = sum(len(memory.blobs.get(key)) for key in keys)
         reading = time.perf_counter() - start
-        before = _peak()
+        before = process_peak()
         finalizer = Finalizer(
             batches=memory.batches,
             shards=memory.shards,
@@ -268,13 +269,8 @@ def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left
             "seconds": seconds,
             "calls": calls + 1,
             "before": before,
-            "peak": _peak(),
+            "peak": process_peak(),
         }
-
-
-def _peak() -> int:
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return 1024 * next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
 
 
 def main() -> None:

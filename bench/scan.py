@@ -23,9 +23,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
-from rich.console import Console
-from rich.table import Table
 
+from bench.measure import print_goals, process_peak
 from shared.core.request_line import Limits
 from shared.core.scan import Scanner
 
@@ -81,10 +80,7 @@ def scan_file(path: Path) -> dict[str, float]:
         start = time.process_time()
         scan(iter(lambda: file.read(PIECE), b""))
         seconds = time.process_time() - start
-    # Not `ru_maxrss`, into which what the process was forked from counts.
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    kilobytes = next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM"))
-    return {"seconds": seconds, "peak": int(kilobytes) * 1024}
+    return {"seconds": seconds, "peak": process_peak()}
 
 
 def request_lines(lines: int, total: int) -> Iterator[bytes]:
@@ -149,27 +145,25 @@ def peak(run: Callable[[], None]) -> int:
 def print_table(lines: int, size: int, decodes: list[float], scans: list[float], memory: int) -> None:
     """Print medians, their ratio and the peak of memory, beside the goals."""
     base, ours = statistics.median(decodes), statistics.median(scans)
-    table = Table(title=f"{lines:,} lines, {size / 1e6:.0f} MB")
-    for name in ("", "measured", "goal"):
-        table.add_column(name, justify="left" if not name else "right")
-    table.add_row("msgspec decode", f"{base:.3f} s", "")
-    table.add_row("scan", f"{ours:.3f} s", "")
-    table.add_row("ratio", f"{ours / base:.2f}", f"≤ {TIME_GOAL:.1f}")
-    table.add_row("speed", f"{size / 1e6 / ours:.0f} MB/s", "")
-    table.add_row("peak memory", f"{memory / 2**20:.1f} MiB", f"≤ {MEMORY_GOAL >> 20} MiB")
-    Console().print(table)
+    rows = [
+        ("msgspec decode", f"{base:.3f} s", ""),
+        ("scan", f"{ours:.3f} s", ""),
+        ("ratio", f"{ours / base:.2f}", f"≤ {TIME_GOAL:.1f}"),
+        ("speed", f"{size / 1e6 / ours:.0f} MB/s", ""),
+        ("peak memory", f"{memory / 2**20:.1f} MiB", f"≤ {MEMORY_GOAL >> 20} MiB"),
+    ]
+    print_goals(f"{lines:,} lines, {size / 1e6:.0f} MB", rows)
 
 
 def print_large(lines: int, size: int, seconds: float, memory: int) -> None:
     """Print what the scan of a large file took."""
     ids = 16 * lines  # what the goal allows on top
-    table = Table(title=f"{lines:,} lines, {size / 1e9:.1f} GB, from the disk")
-    for name in ("", "measured", "goal"):
-        table.add_column(name, justify="left" if not name else "right")
-    table.add_row("scan", f"{seconds:.2f} s", "")
-    table.add_row("speed", f"{size / 1e6 / seconds:.0f} MB/s", "")
-    table.add_row("peak of the process", f"{memory / 2**20:.0f} MiB", f"≤ {(MEMORY_GOAL + ids) >> 20} MiB")
-    Console().print(table)
+    rows = [
+        ("scan", f"{seconds:.2f} s", ""),
+        ("speed", f"{size / 1e6 / seconds:.0f} MB/s", ""),
+        ("peak of the process", f"{memory / 2**20:.0f} MiB", f"≤ {(MEMORY_GOAL + ids) >> 20} MiB"),
+    ]
+    print_goals(f"{lines:,} lines, {size / 1e9:.1f} GB, from the disk", rows)
 
 
 if __name__ == "__main__":
