@@ -94,7 +94,7 @@ def _process_seconds(program: str, env: dict[str, str]) -> float:
 def warm(requests: int) -> dict[str, float]:
     """Give the median seconds of each kind of request."""
     asyncio.set_event_loop(asyncio.new_event_loop())  # as the runtime of a Lambda has it
-    world = World(account_batches=10 * requests)
+    world = World(account_batches=200 + requests)
     file_id = world.upload()
     batch_id = world.create(file_id)
     for _ in range(100):
