@@ -297,6 +297,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
             await asyncio.sleep(0.01)
             if working.done():
                 working.result()
+                raise RuntimeError("the worker left before its work was done")
         end = time.perf_counter()
         assert upstream.first is not None
         assert len(case.bodies) == sum(shard.completed for shard in memory.shards.of(batch.ref))

@@ -86,7 +86,7 @@ def world(place: str, request: pytest.FixtureRequest) -> World:
 
 def at_once(port: int, requests: Sequence[Callable[[httpx.Client], httpx.Response]]) -> list[httpx.Response]:
     """Send requests at the same moment, each over a connection of its own."""
-    barrier = Barrier(len(requests))
+    barrier = Barrier(len(requests), timeout=60)
 
     def one(send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         headers = {"authorization": f"Bearer {KEY}"}
@@ -126,8 +126,8 @@ def test_a_list_that_grows_is_walked_each_batch_once(world: World, place: str) -
         more = [pool.submit(make_more, port) for _ in range(2)]
         try:
             with OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY) as sdk:
-                while sdk.batches.list(limit=1).data[0].id == before[-1]:
-                    pass  # nobody is at it yet
+                while sdk.batches.list(limit=1).data[0].id == before[-1]:  # nobody is at it yet
+                    assert not any(made.done() for made in more)
                 listed = [batch.id for batch in sdk.batches.list(limit=30)]
         finally:
             walked.set()
@@ -174,7 +174,7 @@ def test_one_key_makes_one_batch_among_transactions_that_conflict(client: Any, f
     """
     world = over(client, *faults)
     file_id = world.upload()
-    barrier = Barrier(CROWD)
+    barrier = Barrier(CROWD, timeout=60)
 
     def make(port: int) -> str:
         with OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key=KEY) as sdk:

@@ -53,6 +53,15 @@ def test_files_and_batches_are_listed_each_once(client: OpenAI) -> None:
         assert expected[::-1] == listed[:5]
 
 
+def test_a_long_list_is_walked_in_pages(stack: LocalStack) -> None:
+    """Each of 45 batches once, newest first, 20 a page."""
+    with stack.client() as client:
+        made = [submit(client, [chat("only", "hi")]).id for _ in range(45)]
+        listed = [batch.id for batch in client.batches.list(limit=20)]
+    assert len(listed) == len(set(listed))
+    assert made[::-1] == listed[:45]
+
+
 def test_a_file_comes_from_wherever_the_sdk_takes_one(client: OpenAI, tmp_path: Path) -> None:
     """A path, an open file, bytes in memory; each is whole, and lives as long as it was told."""
     content = jsonl([chat(f"line-{number}", "hi") for number in range(500)])

@@ -166,6 +166,8 @@ def test_an_answer_that_can_be_read_but_not_written_into_a_row_is_garbage() -> N
         except Garbage:
             garbage.add(levels)
     assert {900} - garbage, "JSON of that depth is fine"
+    assert garbage, "some depth is too deep"
+    assert set(range(min(garbage), 1100)) == garbage
 
 
 @pytest.mark.parametrize("contract", ["openai", "gridline"])
