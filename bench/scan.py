@@ -1,6 +1,6 @@
 """The scan of an input file, against a bare msgspec decode of the same bytes.
 
-    python -m bench.scan [--lines 50000] [--bytes 207000000] [--rounds 7] [--copies 10]
+    python -m bench.scan [--lines 50000] [--bytes 207000000] [--rounds 7] [--copies 10] [--tools]
 
 The lines are made up in memory from a fixed seed: chats of English text, a fifth of them with escapes and other scripts. Both run over it in turn, round
 after round, and the seconds are the processor's, so that a busy machine is busy for both; the table shows medians. The decode gets its lines cut already:
@@ -47,12 +47,13 @@ def main() -> None:
     parser.add_argument("--bytes", type=int, default=207_000_000)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--copies", type=int, default=10)
+    parser.add_argument("--tools", action="store_true", help="lines that are no plain chats")
     parser.add_argument("--file", type=Path, help="only scan this file; print seconds and peak memory as JSON")
     args = parser.parse_args()
     if args.file:
         print(json.dumps(scan_file(args.file)))
         return
-    content = b"".join(request_lines(args.lines, args.bytes))
+    content = b"".join(request_lines(args.lines, args.bytes, tools=args.tools))
     lines = content.split(b"\n")[:-1]
     pieces = [content[start : start + PIECE] for start in range(0, len(content), PIECE)]
     decodes, scans = interleaved(args.rounds, lambda: decode(lines), lambda: scan(pieces))
@@ -83,8 +84,8 @@ def scan_file(path: Path) -> dict[str, float]:
     return {"seconds": seconds, "peak": process_peak()}
 
 
-def request_lines(lines: int, total: int) -> Iterator[bytes]:
-    """Make request lines of about `total` bytes together, the same ones each time."""
+def request_lines(lines: int, total: int, *, tools: bool = False) -> Iterator[bytes]:
+    """Make request lines of about `total` bytes together, the same ones each time; with `tools` none is a plain chat."""
     rng = random.Random(7)  # noqa: S311 - a benchmark's text, nothing secret
     for index in range(lines):
         size = max(0, int(total / lines * rng.uniform(0.5, 1.5)) - 260)
@@ -94,6 +95,7 @@ def request_lines(lines: int, total: int) -> Iterator[bytes]:
             role = "assistant" if turn % 2 else "user"
             messages.append({"role": role, "content": _text(rng, size // turns)})
         body = {"model": "some-model", "messages": messages, "max_tokens": 256, "temperature": 0.7}
+        body |= {"tools": []} if tools else {}
         line = {"custom_id": f"request-{index}", "method": "POST", "url": "/v1/chat/completions", "body": body}
         yield json.dumps(line, ensure_ascii=False).encode() + b"\n"
 

@@ -335,6 +335,10 @@ def measured(model: Model, case: Case, runs: int) -> tuple[list[float], list[flo
     return theirs, ours
 
 
+def _weights(case: Case) -> Path:
+    return Options().folder / "models" / case.source
+
+
 def main() -> None:
     """Run the benchmark and print its table."""
     parser = argparse.ArgumentParser(prog="python -m bench.worker", description="The worker against vllm run_batch.")
@@ -343,16 +347,17 @@ def main() -> None:
     args = parser.parse_args()
     if not ENGINE_PYTHON.exists():
         sys.exit("this benchmark needs the engine and its model: run `make setup`")
+    chosen = {name: case for name, case in cases().items() if name in args.only.split(",")}
+    if missing := {case.source for case in chosen.values() if not _weights(case).exists()}:
+        sys.exit(f"this benchmark needs {', '.join(sorted(missing))}: run `make setup`")
     table = Table(title=f"First request sent to last row durable, medians of {args.runs}")
     for name in ("case", "vllm run_batch", "worker", "ratio", "goal"):
         table.add_column(name, justify="left" if name == "case" else "right")
-    for name, case in cases().items():
-        if name not in args.only.split(","):
-            continue
+    for name, case in chosen.items():
         model = Model(
             id="bench",
             revision="bench@1",
-            source=str(Options().folder / "models" / case.source),
+            source=str(_weights(case)),
             engine="vllm",
             endpoints=(case.url,),
             context=case.context,

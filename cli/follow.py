@@ -19,10 +19,9 @@ def follow(client: Client, batch_id: str, screen: Screen, *, sleep: Callable[[fl
         screen.note(f"{error.what}; asking again in {wait:g} s")
 
     after: str | None = None
-    seen, interval = False, FIRST_INTERVAL
+    interval = FIRST_INTERVAL
     while True:
-        page = client.results(batch_id, after, patience=POLL if seen else ONCE, on_trouble=trouble)
-        seen = True
+        page = client.results(batch_id, after, patience=POLL if after else ONCE, on_trouble=trouble)
         for row in page.data:
             screen.row(bytes(row))
         if page.next is None or not (page.has_more or to_the_end):

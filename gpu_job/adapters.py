@@ -13,13 +13,12 @@ import shutil
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote
 from uuid import uuid4
 
 import msgspec
 
-from gpu_job.upstream import Reply
+from gpu_job.upstream import Reply, Way
 from shared.core import paths
 from shared.core.errors import NotFound, Unavailable
 from shared.core.models import ADAPTER, Model
@@ -31,13 +30,6 @@ FILES = ("adapter_config.json", "adapter_model.safetensors")
 """All that is taken of an adapter: weights that could hold code (pickles) are not."""
 
 _log = logging.getLogger("slackwater.worker")
-
-
-class Way(Protocol):
-    """The way into the engine: `gpu_job.upstream.Upstream`."""
-
-    async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - the port's own
-        """Send a body and give the whole answer. EngineUnreachable, EngineTimeout."""
 
 
 class AdapterFiles:

@@ -15,7 +15,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, suppress
 from http import HTTPStatus
-from typing import Protocol
 
 from gpu_job.adapters import Adapters
 from gpu_job.engine import Engine, EngineFailed
@@ -23,7 +22,7 @@ from gpu_job.gate import Gate
 from gpu_job.media import Media
 from gpu_job.row import Finished, Garbage, Row, finish, give_up, read, refuse
 from gpu_job.structured import INVALID, StructuredOutputs
-from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
+from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply, Way
 
 DEATHS = 3
 FAILURES = 3
@@ -40,13 +39,6 @@ LAST_GASP = 2.0
 Sleep = Callable[[float], Awaitable[None]]
 
 _log = logging.getLogger("slackwater.worker")
-
-
-class Way(Protocol):
-    """The way into the engine: `gpu_job.upstream.Upstream`."""
-
-    async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - each row has its own
-        """Send one row's body and give the whole answer. EngineUnreachable, EngineTimeout."""
 
 
 class Dispatcher:
@@ -155,9 +147,9 @@ class Dispatcher:
 
     async def _flawed(self, row: Row, reply: Reply) -> Finished | None:
         """Give the row of an answer that is not the JSON that was asked for; Garbage when it cannot be read."""
-        if reply.status != HTTPStatus.OK or row.format is None:
+        if reply.status != HTTPStatus.OK or (wanted := row.format) is None:
             return None
-        flaw = await self._structured.flaw(row.request.url, row.format, read(reply))
+        flaw = await self._structured.flaw(row.request.url, wanted, read(reply))
         if flaw is None:
             return None
         if flaw.code == INVALID:

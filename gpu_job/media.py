@@ -107,9 +107,8 @@ def _objects(body: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def _below(value: dict[str, Any] | list[Any], name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     if isinstance(value, dict):
         yield name, value
-        children = [(f"{name}.{key}", item) for key, item in value.items()]
-    else:
-        children = [(f"{name}[{index}]", item) for index, item in enumerate(value)]
+        children = [(f"{name}.{key}", item) for key, item in value.items() if isinstance(item, dict | list)]
+    else:  # of tokens, perhaps: no name is made for what holds nothing
+        children = [(f"{name}[{index}]", item) for index, item in enumerate(value) if isinstance(item, dict | list)]
     for child, item in children:
-        if isinstance(item, dict | list):
-            yield from _below(item, child)
+        yield from _below(item, child)

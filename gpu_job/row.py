@@ -97,9 +97,9 @@ def give_up(batch: str, line: PlanLine, position: int, message: str, code: str =
     return Finished(position, ok=False, data=data)
 
 
-def refuse(row: Row, message: str, param: str | None = None, code: str = "invalid_request") -> Finished:
+def refuse(row: Row, message: str, param: str | None = None) -> Finished:
     """Make the finished row of a request that we refuse as the engine would have."""
-    error = {"message": message, "type": "invalid_request_error", "param": param, "code": code}
+    error = {"message": message, "type": "invalid_request_error", "param": param, "code": "invalid_request"}
     return _failed(row, HTTPStatus.BAD_REQUEST, error)
 
 

@@ -123,10 +123,11 @@ class StructuredOutputs:
             await process.wait()
 
     async def _verdict(self, schema: object, texts: list[str]) -> Verdict:
-        task = msgspec.json.encode(Task(msgspec.Raw(msgspec.json.encode(schema)), texts)) + b"\n"
-        digest = sha256(msgspec.json.encode(schema)).digest()
+        written = msgspec.json.encode(schema)
+        digest = sha256(written).digest()
         if self._late[digest] >= LATE_ENOUGH:
             return Verdict(unusable=LATE)
+        task = msgspec.json.encode(Task(msgspec.Raw(written), texts)) + b"\n"
         async with self._turn:
             told = await self._asked(task)
         if told:

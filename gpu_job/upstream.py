@@ -19,7 +19,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 import aiohttp
 from aiohttp.abc import AbstractStreamWriter
@@ -59,6 +59,13 @@ class EngineUnreachable(Exception):  # noqa: N818 - it is named for what happene
 
 class EngineTimeout(Exception):  # noqa: N818 - it is named for what happened
     """No full answer within the row's limit. The connection is closed, which tells the engine to give the row up."""
+
+
+class Way(Protocol):
+    """The way into the engine, as those see it who send something: `Upstream`."""
+
+    async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - each row has its own
+        """Send one row's body and give the whole answer. EngineUnreachable, EngineTimeout."""
 
 
 class Upstream:

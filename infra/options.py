@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from shared.core.contracts import mounted
+from shared.core.contracts import MOUNTS, WINDOWS, mounted
 
 PREFIX = "slackwater:"
 
@@ -32,8 +32,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     egress: Literal["public-address", "nat"] = "public-address"
     on_demand: bool = False
     max_workers: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 8
-    mounts: str = "openai=/v1"
-    windows: str = "24h,72h"
+    mounts: str = MOUNTS
+    windows: str = WINDOWS
     account_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
     account_batches: Annotated[int, msgspec.Meta(ge=1)] = 100
     s3_prefixes: str = ""

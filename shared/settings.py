@@ -9,6 +9,8 @@ from typing import Self
 
 import msgspec
 
+from shared.core.contracts import MOUNTS, WINDOWS
+
 PREFIX = "SLACKWATER_"
 
 
@@ -61,8 +63,8 @@ class ApiSettings(Settings, frozen=True, kw_only=True):
 
     state_machine_arn: str
     scan_function: str
-    mounts: str = "openai=/v1"
-    windows: str = "24h,72h"
+    mounts: str = MOUNTS
+    windows: str = WINDOWS
     time_scale: float = 1.0
     s3_prefixes: str = ""
     account_bytes: int | None = None

@@ -5,11 +5,12 @@ from pathlib import Path
 from threading import RLock
 
 from gpu_job.adapters import AdapterFiles, Adapters
-from gpu_job.dispatch import Dispatcher, Way
+from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import Engine
 from gpu_job.fetch import Fetcher
 from gpu_job.media import Media
 from gpu_job.structured import StructuredOutputs
+from gpu_job.upstream import Way
 from shared.adapters.memory import MemoryBlobs
 from shared.adapters.resolver import resolve
 from shared.core.models import Model

@@ -1,4 +1,6 @@
-"""A fleet at work on a virtual clock: real queue, leases, commits, plans, roster and lifecycle, over stores in memory; played are AWS and the engines.
+"""A fleet at work on a virtual clock, over stores in memory. Real are queue, leases, commits, shards, roster, and the states from Run to Close.
+
+Played are AWS, the engines, the worker's loop (`bench.fleet.hand`), and the states before Run and after Close.
 
 Calls of the stores meet faults: throttles, conflicts, answers that are lost. Workers are lost without a word, in one of three ways:
 
@@ -247,7 +249,6 @@ class Harbour:
     def committed(self, ref: BatchRef, rows: int) -> None:
         """Note rows that are durable."""
         voyage = self.voyages[ref]
-        voyage.began = self.now if voyage.began is None else voyage.began
         self.log.rows.append((self.now, voyage.work.org, rows))
 
     def done(self, ref: BatchRef) -> None:

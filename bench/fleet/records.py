@@ -24,7 +24,6 @@ class Voyage:
     batch: Batch
     work: Work
     tokens: Sequence[int]
-    began: float | None = None
     ended: float | None = None
 
 

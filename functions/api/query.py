@@ -8,7 +8,7 @@ from pydantic import WithJsonSchema
 from shared.core.errors import Refused
 
 _INTEGER = re.compile("([+-]?)0*([0-9]+)")
-_DIGITS = 18
+DIGITS = 18
 
 ORDER = WithJsonSchema({"type": "string", "enum": ["asc", "desc"], "default": "desc"})
 
@@ -31,7 +31,7 @@ class Limit(NamedTuple):
         found = _INTEGER.fullmatch(text)
         if found is None:
             raise Refused("invalid_request", "'limit' must be an integer.", param="limit")
-        value = int(found[1] + found[2][:_DIGITS])  # which side it is out of range on, the first digits tell
+        value = int(found[1] + found[2][:DIGITS])  # which side it is out of range on, the first digits tell
         if value < 1:
             raise Refused("integer_below_min_value", "'limit' must be at least 1.", param="limit")
         if value > self.most:

@@ -8,12 +8,12 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 from functions.api.body import blocks, discard
+from functions.api.query import DIGITS
 from shared.core.errors import Refused, Unavailable
 
 FORM_BYTES = 1 << 20
 """More than a form needs around its file."""
 
-DIGITS = 18
 """More than any length has that is taken; Python reads no numbers of thousands of digits."""
 
 T_co = TypeVar("T_co", covariant=True)

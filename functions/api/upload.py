@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from functions.api.multipart import FormReader, PartBegan, PartEnded
+from functions.api.query import DIGITS
 from shared.core.errors import Refused
 from shared.core.records import File
 from shared.services.intake import Intake
@@ -12,7 +13,6 @@ PURPOSE = "purpose"
 ANCHOR = "expires_after[anchor]"
 SECONDS = "expires_after[seconds]"
 FIELDS = frozenset({PURPOSE, ANCHOR, SECONDS})
-DIGITS = 18
 FIELD_BYTES = 1024
 
 

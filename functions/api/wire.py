@@ -1,7 +1,6 @@
 """The objects of the API, exactly as they are sent. Every key is always there; null where there is nothing."""
 
 from collections.abc import Sequence
-from math import inf
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -285,7 +284,9 @@ Shown = TypeVar("Shown", FileObject, BatchObject)
 
 def _fitting(data: list[Shown], most: int | None) -> list[Shown]:
     """Give the first objects of a page, at least one: what does not fit into the answer is for the next page."""
-    left = inf if most is None else most
+    if most is None:
+        return data
+    left = most
     for count, one in enumerate(data):
         left -= len(one.model_dump_json().encode()) + 1
         if left < 0 and count:

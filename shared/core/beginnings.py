@@ -10,7 +10,7 @@ import msgspec
 
 from shared.core.request_line import CONTENT
 
-SHORT, LONG = PREFIX_BYTES = (256, 1024)
+SHORT, LONG = 256, 1024
 _KEYS = {url: f'"{name}"'.encode() for url, (name, *_) in CONTENT.items()}
 
 

@@ -4,20 +4,22 @@ A token stands for at least one byte of text, and a line's JSON has more bytes t
 bounded by the model's context instead: it takes no longer prompt. Only where one line may hold several prompts the context bounds each of them, not the line.
 """
 
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
+from shared.core import facts
 from shared.core.contract import Contract
-from shared.core.facts import Fact
-from shared.core.models import Model
+from shared.core.models import EMBEDDINGS, Model
 from shared.core.records import Prices
 from shared.core.scan import Entry
 
-MEDIA = Fact.IMAGE | Fact.AUDIO | Fact.VIDEO | Fact.FILE
-SEVERAL_PROMPTS = frozenset({"/v1/completions", "/v1/embeddings"})
+MEDIA = reduce(or_, facts.PARTS.values())
+SEVERAL_PROMPTS = frozenset({"/v1/completions", EMBEDDINGS})
 NOT_ALL_TEXT = frozenset({"/v1/responses"})
 """Endpoints whose parts the scan does not look into."""
 
-NO_OUTPUT = frozenset({"/v1/embeddings"})
+NO_OUTPUT = frozenset({EMBEDDINGS})
 
 
 class Tokens(NamedTuple):

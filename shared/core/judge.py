@@ -2,7 +2,8 @@
 
 Rules, the first that is broken names the line's error: it must be a line that can run; its url is the batch's endpoint; its custom_id and its body keep
 to the contract; its model is the model of the first line, or as far as the contract allows another adapter of the same base; that model is served here, to
-this organization, at that endpoint; the file has no more lines than the contract allows.
+this organization, at that endpoint; the adapters keep to the base's limits; the answer it asks for is no longer than the base's context; the file has no more
+lines than the contract allows.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,13 +12,12 @@ from typing import NamedTuple
 from shared.core import facts
 from shared.core.contract import Contract
 from shared.core.facts import Fact
-from shared.core.models import Model, Registry
+from shared.core.models import EMBEDDINGS, Model, Registry
 from shared.core.outlines import Section
 from shared.core.request_line import LineError, short
 from shared.core.scan import Entry, Item
 
 CHAT = "/v1/chat/completions"
-EMBEDDINGS = "/v1/embeddings"
 MESSAGES = "body.messages"
 MISMATCH = "url_mismatch"
 

@@ -1,7 +1,8 @@
 """The plan: an accepted file cut into shards of bounded work.
 
 A shard is what one worker leases: enough lines that leases are rare, few enough that many workers can share a batch and that a
-lost worker costs little. Lines stay in file order, so that a shard is a few ranges of the input.
+lost worker costs little. Lines come in the order of `shared.core.groups`, which moves them within a window of the file only, so that a shard
+is a few ranges of the input.
 """
 
 from collections.abc import Iterable, Iterator

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import NamedTuple
 
-from shared.core import follow, lifecycle, paths, place
+from shared.core import follow, lease, lifecycle, paths, place
 from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, NotFound, Refused
 from shared.core.follow import Span, Unit
 from shared.core.ids import BatchRef
 from shared.core.place import Place
-from shared.core.records import Batch, Chunk, Shard, ShardState
+from shared.core.records import Batch, Chunk, Shard
 from shared.ports import Blobs, ChunkLog, Presigner, Shards
 from shared.services.batches import Batches
 from shared.services.files import Files
@@ -96,7 +96,7 @@ class Results:
             chunks,
             limit=CONTRACTS[batch.contract].result_bytes,
             lines=batch.counts.total,
-            first_open=None if ended else next((shard.index for shard in shards if _is_open(shard)), len(shards)),
+            first_open=None if ended else next((shard.index for shard in shards if lease.is_open(shard)), len(shards)),
         )
         ahead = follow.ahead(self._published(batch, kept) if ended else follow.stored(kept), before)
         rows, given, part = self._take(ahead, limit)
@@ -173,17 +173,13 @@ class Results:
             pending += last
 
 
-def _is_open(shard: Shard) -> bool:
-    return shard.state not in {ShardState.DONE, ShardState.CLOSED}
-
-
 def _over(shards: list[Shard], chunks: list[Chunk], *, ended: bool) -> dict[int, int | None]:
     """Give how many chunks each shard has that gets no more; None for the others."""
     count = max([len(shards), *(chunk.shard + 1 for chunk in chunks)])
     had = dict.fromkeys(range(count), 0)
     for chunk in chunks:
         had[chunk.shard] += 1
-    over = {shard.index for shard in shards if not _is_open(shard)}
+    over = {shard.index for shard in shards if not lease.is_open(shard)}
     return {shard: number if ended or shard in over else None for shard, number in had.items()}
 
 

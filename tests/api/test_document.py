@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import schemathesis
 from schemathesis.config import SchemathesisConfig
-from schemathesis.engine import events, from_schema
+from schemathesis.engine import StopReason, events, from_schema
 
 from shared.core.lifecycle import Event
 from tests.api import dialects
@@ -57,11 +57,17 @@ CONFIG: dict[str, Any] = {
 def broken(app: Any, document: str) -> Iterator[str]:
     """Make requests up from a document of the app; give what is wrong with the answers."""
     schema = schemathesis.openapi.from_asgi(document, app, config=SchemathesisConfig.from_dict(CONFIG))
+    asked = {operation.ok().label for operation in schema.get_all_operations()}
+    assert asked
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
+            asked -= {case.value.operation.label for case in event.recorder.cases.values()}
             yield from _failures(event.recorder)
         elif isinstance(event, events.NonFatalError | events.FatalError):
             yield str(event)
+        elif isinstance(event, events.EngineFinished) and event.stop_reason is not StopReason.COMPLETED:
+            yield f"it ended early: {event.stop_reason}"
+    yield from (f"{operation} was never asked" for operation in sorted(asked))
 
 
 def _failures(recorder: Any) -> Iterator[str]:

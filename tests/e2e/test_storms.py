@@ -11,6 +11,7 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from typing import Any, Self
 
 import pytest
 from openai import ConflictError, OpenAI
@@ -21,15 +22,16 @@ pytestmark = pytest.mark.stack
 
 SEEDS = range(int(os.environ.get("SLACKWATER_STORMS", "3")))
 LINES = 400
+TROUBLE = ("[[status 503]]", "[[nan]]", "[[crash]]")
 FROZEN = 10.0
 """Seconds: longer than a lease of this stack lasts, so that who wakes up is a zombie."""
 
 
-def _lines(dice: random.Random, batch: int) -> list[dict[str, object]]:
+def _lines(dice: random.Random, batch: int) -> list[dict[str, Any]]:
     lines = []
     for index in range(LINES):
-        what = dice.choices(["", "[[status 503]]", "[[nan]]", "[[crash]]"], weights=[1000, 2, 2, 1])[0]
-        text = what or f"hello [[delay {dice.uniform(0, 0.6):.3f}]]"
+        what = dice.choices(["", *TROUBLE], weights=[1000, 2, 2, 1])[0]
+        text = what or f"hello {batch}-{index} [[delay {dice.uniform(0, 0.6):.3f}]]"
         lines.append(chat(f"{batch}-{index}", text))
     return lines
 
@@ -41,10 +43,12 @@ class Storm:
         self._stack = stack
         self._dice = dice
         self._calm = threading.Event()
+        self.met = 0  # acts that met somebody
         self._thread = threading.Thread(target=self._rage)
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._thread.start()
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._calm.set()
@@ -56,10 +60,12 @@ class Storm:
             if self._calm.wait(self._dice.uniform(0.3, 3.0)):
                 return
             act, choice = self._dice.choice(acts), self._dice.random()
-            workers = sorted(self._stack.workers())
-            if workers:
-                with suppress(ProcessLookupError):
-                    act(workers[int(choice * len(workers))])
+            while not (workers := sorted(self._stack.workers())):
+                if self._calm.wait(0.05):
+                    return
+            with suppress(ProcessLookupError):
+                act(workers[int(choice * len(workers))])
+                self.met += 1
 
     def _kill(self, worker: int) -> None:
         os.kill(worker, signal.SIGKILL)
@@ -75,8 +81,20 @@ class Storm:
             os.kill(worker, signal.SIGCONT)
 
     def _kill_engine(self, _worker: int) -> None:
-        for engine in self._stack.echo_engines()[:1]:
-            os.kill(engine, signal.SIGKILL)
+        engines = self._stack.echo_engines()
+        if not engines:
+            raise ProcessLookupError
+        os.kill(engines[0], signal.SIGKILL)
+
+
+def assert_answered(line: dict[str, Any], row: dict[str, Any]) -> None:
+    """Check that a row is the answer to its own line, and an error only where the line asks for trouble."""
+    text = line["body"]["messages"][-1]["content"]
+    if text in TROUBLE:
+        assert row["response"] is None or row["response"]["status_code"] != 200
+    else:
+        assert 200 == row["response"]["status_code"]
+        assert line["custom_id"] in row["response"]["body"]["choices"][0]["message"]["content"].split()
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -86,7 +104,7 @@ def test_after_any_storm_every_line_has_its_one_row(stack: LocalStack, client: O
     files = [_lines(dice, number) for number in range(2)]
     cancels = dice.random() < 0.4
     after = dice.randrange(LINES)
-    with Storm(stack, dice):
+    with Storm(stack, dice) as storm:
         batches = [submit(client, lines) for lines in files]
         if cancels:
             until(client, batches[1], done=after)
@@ -95,8 +113,12 @@ def test_after_any_storm_every_line_has_its_one_row(stack: LocalStack, client: O
         batches = [until(client, batch) for batch in batches]
     assert "completed" == batches[0].status
     assert batches[1].status in ({"cancelled", "completed"} if cancels else {"completed"})
+    assert storm.met
     for batch, lines in zip(batches, files, strict=True):
-        assert_exactly_once(client, batch, lines)
+        found = assert_exactly_once(client, batch, lines)
+        if batch.status == "completed":
+            for line in lines:
+                assert_answered(line, found[line["custom_id"]])
     _until_calm(stack)
 
 

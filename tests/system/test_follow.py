@@ -13,11 +13,14 @@ from shared.core.contracts import CONTRACTS
 from shared.core.errors import Refused, Unavailable
 from shared.core.ids import BatchRef
 from shared.core.records import Counts
+from tests.fakes import Fault, duplicate, fail, lose_answer, ok
 from tests.system.engine import crash, refuse
 from tests.system.verdict import assert_exactly_once, rows
+from tests.system.weather import fair
 from tests.system.world import World
 
 LIMIT = 3
+FAULTY = ("chunks.commit", "chunks.of", "shards.lease", "shards.renew", "blobs.put", "blobs.get")
 
 
 class Follower:
@@ -36,6 +39,7 @@ class Follower:
             try:
                 page = await asyncio.to_thread(self._world.api.results.page, self._ref, after=after, limit=LIMIT)
             except Unavailable:
+                await asyncio.sleep(1)
                 continue
             self.rows += [msgspec.json.decode(row) for row in page.rows]
             after = page.next
@@ -47,12 +51,21 @@ class Follower:
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_a_follower_sees_exactly_what_is_delivered(seed: int) -> None:
-    """Workers crash and lose their leases, chunks are committed in any order, the batch is cancelled or not: every row once."""
+    """Engines crash, calls of the stores fail or lose their answers, the batch is cancelled or not: every row once."""
     async with World(shard_lines=4, max_workers=3) as world:
         chance = Random(seed)
         prompts = [f"p{number}" for number in range(30)]
         world.script |= {"p3": crash, "p11": refuse, "p20": refuse}
         ref = world.create(prompts)
+        lost: list[str] = []
+
+        def weather(name: str) -> Fault:
+            if name not in FAULTY or chance.random() > 0.1:
+                return ok
+            lost.append(name)
+            return chance.choice((fail, lose_answer, duplicate))
+
+        world.weather.rule = weather
         followers = [Follower(world, ref, chance) for _ in range(2)]
         tasks = [asyncio.create_task(follower.follow()) for follower in followers]
         if seed % 2:
@@ -61,6 +74,8 @@ async def test_a_follower_sees_exactly_what_is_delivered(seed: int) -> None:
                 world.cancel(ref)
         await world.until_ended(ref)
         await asyncio.wait_for(asyncio.gather(*tasks), 600)
+        world.weather.rule = fair
+        assert lost
         batch = await assert_exactly_once(world, ref)
         delivered = rows(world, batch, batch.output_file_id) + rows(world, batch, batch.error_file_id)
         for follower in followers:

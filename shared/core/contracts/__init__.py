@@ -15,6 +15,8 @@ def _contracts() -> dict[str, Contract]:
 
 CONTRACTS: dict[str, Contract] = _contracts()
 
+MOUNTS = "openai=/v1"
+"""The contracts of a deployment that chooses none, and where they are."""
 WINDOWS = "24h,72h"
 """The completion windows of a deployment that lists none."""
 MOST_HOURS = 144
