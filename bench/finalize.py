@@ -16,7 +16,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from hashlib import md5
 from pathlib import Path
 from threading import RLock
@@ -38,6 +40,7 @@ from shared.core.plan import PlanLine, ShardPlan
 from shared.core.records import Batch, Chunk, Counts, File, Shard, Status, Usage
 from shared.core.window import Timing
 from shared.ports import BlobInfo
+from shared.services.ahead import READERS
 from shared.services.finalize import Finalizer
 
 REF = BatchRef("acme", "openai", "batch_1")
@@ -252,6 +255,7 @@ def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left
             chunks=memory.chunks,
             blobs=memory.blobs,
             multipart=memory.blobs,
+            readers=partial(ThreadPoolExecutor, READERS),
             clock=time.time,
             timing=Timing(),
         )

@@ -211,8 +211,8 @@ class ChunkLog(Protocol):
     def find(self, ref: BatchRef, shard: int, epoch: int, seq: int) -> Chunk | None:
         """Give the committed chunk of that number, as last written, or None."""
 
-    def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
-        """Give the committed chunks of a batch, or of one of its shards, as last written, by shard, epoch and number."""
+    def of(self, ref: BatchRef, shard: int | None = None, *, first: int = 0) -> Iterator[Chunk]:
+        """Give the committed chunks of a batch, of its shards from `first` on or of one of them, as last written, by shard, epoch and number."""
 
 
 class BlobInfo(msgspec.Struct, frozen=True):

@@ -7,7 +7,8 @@ import os
 import random
 import time
 from collections.abc import Callable
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -34,6 +35,7 @@ from shared.core.plan import ShardSize
 from shared.core.records import Batch
 from shared.core.window import Timing
 from shared.ports import BatchStore, Clock, OpenBatches, ScanStarter
+from shared.services.ahead import READERS
 from shared.services.delivery import Delivery
 from shared.services.expiries import ExpirySweep
 from shared.services.finalize import Finalizer
@@ -146,6 +148,7 @@ def _services() -> Services:
             chunks=DynamoChunkLog(dynamo, settings.table_prefix),
             blobs=store,
             multipart=store,
+            readers=partial(ThreadPoolExecutor, READERS),
             clock=now,
             timing=timing,
         ),

@@ -8,21 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from shared.core import result_line
+from shared.core.assembly import Piece
 from shared.core.plan import ShardPlan
 from shared.core.records import Batch, Chunk, Counts, Ending, Shard, Usage
 
-PART_BYTES = 8 << 20
-PARTS = 9000  # S3 takes 10,000; the rest is for rows that turn out longer than expected
 ROW_BYTES = 4096  # more than any row without an answer has
-
-
-class Stored(NamedTuple):
-    """A piece that lies in a chunk object: its bytes from `start`, `length` of them; never empty."""
-
-    key: str
-    etag: str
-    start: int
-    length: int
 
 
 class Unanswered(NamedTuple):
@@ -30,9 +20,6 @@ class Unanswered(NamedTuple):
 
     shard: int
     positions: tuple[int, ...]
-
-
-Piece = Stored | Unanswered
 
 
 class Totals(NamedTuple):
@@ -73,13 +60,13 @@ def missing(lines: int, chunks: Iterable[Chunk]) -> tuple[int, ...]:
     return tuple(position for position in range(lines) if not union >> position & 1)
 
 
-def pieces(shards: Sequence[Shard], chunks: Sequence[Chunk], phase: str) -> Iterator[Piece]:
+def pieces(shards: Sequence[Shard], chunks: Sequence[Chunk], phase: str) -> Iterator[Piece | Unanswered]:
     """Give the pieces of the `output` or the `error` file. `chunks` are all committed chunks of the batch."""
     for chunk in sorted(chunks, key=lambda chunk: (chunk.shard, chunk.epoch, chunk.seq)):
         if phase == "output" and chunk.output_bytes:
-            yield Stored(chunk.key, chunk.etag, 0, chunk.output_bytes)
+            yield Piece(chunk.key, chunk.etag, 0, chunk.output_bytes)
         if phase == "error" and chunk.error_bytes:
-            yield Stored(chunk.key, chunk.etag, chunk.output_bytes, chunk.error_bytes)
+            yield Piece(chunk.key, chunk.etag, chunk.output_bytes, chunk.output_bytes + chunk.error_bytes)
     if phase == "error":
         by_shard: dict[int, list[Chunk]] = {}
         for chunk in chunks:
@@ -96,10 +83,9 @@ def rows(plan: ShardPlan, piece: Unanswered, ending: Ending) -> bytes:
     return b"".join(result_line.unanswered(plan.batch, line.line, line.custom_id, ending) for line in lines)
 
 
-def part_bytes(todo: Iterable[Piece]) -> int:
-    """Give the size of the parts that hold a file of these pieces within S3's number of parts."""
-    total = sum(piece.length if isinstance(piece, Stored) else len(piece.positions) * ROW_BYTES for piece in todo)
-    return max(PART_BYTES, total // PARTS + 1)
+def most_bytes(piece: Piece | Unanswered) -> int:
+    """Give how many bytes a piece has at most."""
+    return piece.size if isinstance(piece, Piece) else len(piece.positions) * ROW_BYTES
 
 
 def largest(shards: Sequence[Shard], chunks: Sequence[Chunk]) -> int:

@@ -52,6 +52,11 @@ class Behind:
         run = bisect_right(self._ends, shard)
         return self._values[run] if run < len(self._values) else 0
 
+    @property
+    def first(self) -> int:
+        """The first shard of which not all lies behind."""
+        return self._ends[0] if self._values and self._values[0] == ALL else 0
+
 
 START = Place()
 

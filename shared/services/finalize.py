@@ -1,31 +1,30 @@
 """Finalize: after the fence, committed chunks and rows for unanswered lines become the result files, and the batch ends.
 
 It is a loop of short steps. Each step writes one part (or a whole small file) and only then moves the saved cursor; a step that is repeated, by a
-retry or by a second invocation at the same time, writes the same bytes to the same place. Parts of the files that are large in themselves are copied
-inside the store. The memory is that of one part.
+retry or by a second invocation at the same time, writes the same bytes to the same place (`shared.services.result_file`).
 """
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 
 import msgspec
 
-from shared.core import ids, lifecycle, merge, paths, plan
+from shared.core import ids, lifecycle, merge, paths
 from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, NotFound
 from shared.core.fit import Rows, fit
 from shared.core.ids import BatchRef
-from shared.core.merge import Piece, Stored, Unanswered
+from shared.core.merge import Unanswered
 from shared.core.records import Batch, Chunk, Cursor, Ending, File, Shard
 from shared.core.window import Timing, input_until
 from shared.ports import BatchStore, Blobs, ChunkLog, Clock, Multipart, Shards
+from shared.services.result_file import ResultFile, unanswered
 
-COPY_BYTES = 1 << 30  # of one server-side copy; S3 allows 5 GiB
 _PHASES = {"output": "error", "error": "done"}
 
 
 class Finalizer:
-    """The Finalize state."""
+    """The Finalize state. Args: the ports, and what makes the threads that read, for each call anew."""
 
     def __init__(
         self,
@@ -35,6 +34,7 @@ class Finalizer:
         chunks: ChunkLog,
         blobs: Blobs,
         multipart: Multipart,
+        readers: Callable[[], Executor],
         clock: Clock,
         timing: Timing,
     ) -> None:
@@ -43,6 +43,7 @@ class Finalizer:
         self._chunks = chunks
         self._blobs = blobs
         self._multipart = multipart
+        self._readers = readers
         self._clock = clock
         self._timing = timing
 
@@ -60,13 +61,12 @@ class Finalizer:
 
     def _write(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk], until: float) -> Batch:
         while not lifecycle.is_terminal(batch) and batch.cursor.phase != "done" and self._clock() < until:
-            pieces = list(merge.pieces(shards, chunks, batch.cursor.phase))
             limit = CONTRACTS[batch.contract].result_bytes
             try:
                 if limit is not None and merge.largest(shards, chunks) > limit:
                     batch = self._moved(batch, self._fit(batch, shards, chunks, limit))
                 else:
-                    batch = self._moved(batch, self._step(batch, pieces))
+                    batch = self._write_file(batch, shards, chunks, until)
             except (Conflict, NotFound):
                 # Another invocation may have finished the file, or the batch, under our hands: then its place is where we go on.
                 latest = self._batches.get(batch.ref)
@@ -92,8 +92,8 @@ class Finalizer:
             Rows(row[: chunk.output_bytes], row[chunk.output_bytes :]) for chunk, row in zip(ordered, rows, strict=True)
         )
         left = (piece for piece in merge.pieces(shards, chunks, "error") if isinstance(piece, Unanswered))
-        unanswered = (self._rows(batch, piece) for piece in left)
-        fitted = fit(parts, unanswered, limit=limit, lines=batch.counts.total)
+        rows_left = (unanswered(self._blobs, batch, piece) for piece in left)
+        fitted = fit(parts, rows_left, limit=limit, lines=batch.counts.total)
         self._blobs.put(paths.file(batch.org, _file_id(batch, "output")), fitted.output)
         self._blobs.put(paths.file(batch.org, _file_id(batch, "error")), fitted.error)
         return Cursor(
@@ -104,64 +104,30 @@ class Finalizer:
             unbilled=fitted.unbilled,
         )
 
-    def _step(self, batch: Batch, pieces: Sequence[Piece]) -> Cursor:
-        cursor = batch.cursor
-        size = merge.part_bytes(pieces)
-        key = paths.file(batch.org, _file_id(batch, cursor.phase))
-        head = _copyable(pieces, cursor, size)
-        data, after = (b"", cursor) if head else self._gather(batch, pieces, cursor, size)
-        at_end = not head and after.piece >= len(pieces)
-        if cursor.upload_id is None:
-            if at_end:
+    def _write_file(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk], until: float) -> Batch:
+        """Go on with the file of the phase until it is there, the time is up, or another invocation has moved the cursor."""
+        cursor, key = batch.cursor, paths.file(batch.org, _file_id(batch, batch.cursor.phase))
+        pieces = list(merge.pieces(shards, chunks, cursor.phase))
+        readers = self._readers()
+        try:
+            file = ResultFile(batch, key, pieces, blobs=self._blobs, multipart=self._multipart, readers=readers)
+            if file.is_small:
+                data = file.read()
                 if data or _has_both(batch):
                     self._blobs.put(key, data)
-                return _next_phase(cursor, len(data))
-            # Saved before the first part: should we die in between, the upload is one that the bucket's lifecycle removes.
-            return msgspec.structs.replace(cursor, upload_id=self._multipart.begin(key))
-        if head:
-            end = min(head.start + head.length, head.start + cursor.offset + COPY_BYTES)
-            start = head.start + cursor.offset
-            self._multipart.copy(
-                key, cursor.upload_id, cursor.part, source=head.key, start=start, end=end, etag=head.etag
-            )
-            return _after_copy(cursor, head, end - start)
-        if data:
-            self._part(key, cursor.upload_id, cursor.part, data, last=at_end)
-        if at_end:
-            return _next_phase(cursor, self._multipart.complete(key, cursor.upload_id).size)
-        return msgspec.structs.replace(after, part=cursor.part + 1)
-
-    def _part(self, key: str, upload: str, number: int, data: bytes, *, last: bool) -> None:
-        try:
-            self._multipart.part(key, upload, number, data)
-        except NotFound:
-            if not last:
-                raise
-            # An earlier call completed the upload and died before it could say so: completing again will tell.
-
-    def _gather(self, batch: Batch, pieces: Sequence[Piece], cursor: Cursor, size: int) -> tuple[bytes, Cursor]:
-        """Read pieces from the cursor on until a part is full; give it and the cursor behind it."""
-        data = bytearray()
-        index, offset = cursor.piece, cursor.offset
-        for piece in islice(pieces, cursor.piece, None):
-            room = size - len(data)
-            if isinstance(piece, Stored):
-                end = min(piece.length, offset + room)
-                data += self._blobs.get(piece.key, piece.start + offset, piece.start + end, etag=piece.etag)
-                whole = end == piece.length
-            else:
-                rows = self._rows(batch, piece)
-                end = min(len(rows), offset + room)
-                data += rows[offset:end]
-                whole = end == len(rows)
-            index, offset = (index + 1, 0) if whole else (index, end)
-            if len(data) >= size:
-                break
-        return bytes(data), msgspec.structs.replace(cursor, piece=index, offset=offset)
-
-    def _rows(self, batch: Batch, piece: merge.Unanswered) -> bytes:
-        shard = plan.decode(self._blobs.get(paths.plan(batch.ref, piece.shard)))
-        return merge.rows(shard, piece, batch.ending or Ending.FAILED)
+                return self._moved(batch, _next_phase(cursor, len(data)))
+            if cursor.upload_id is None:
+                # Saved before the first part: should we die in between, the upload is one that the bucket's lifecycle removes.
+                begun = msgspec.structs.replace(cursor, upload_id=self._multipart.begin(key))
+                return self._moved(batch, begun)
+            for write, after in file.parts(cursor, cursor.upload_id):
+                write()
+                batch = self._moved(batch, after)
+                if batch.cursor != after or self._clock() >= until:
+                    return batch
+            return self._moved(batch, _next_phase(cursor, self._multipart.complete(key, cursor.upload_id).size))
+        finally:
+            readers.shutdown(cancel_futures=True)
 
     def _publish(self, batch: Batch, shards: Sequence[Shard], chunks: Sequence[Chunk]) -> Batch:
         totals = merge.totals(batch, shards, chunks)
@@ -214,21 +180,6 @@ def _has_both(batch: Batch) -> bool:
 def _file_id(batch: Batch, phase: str) -> str:
     at = batch.finalizing_at or batch.cancelling_at or batch.created_at
     return ids.derived(ids.FILE, at, str(batch.ref), phase)
-
-
-def _copyable(pieces: Sequence[Piece], cursor: Cursor, size: int) -> Stored | None:
-    """Give the piece at the cursor when what is left of it is worth a part of its own."""
-    if cursor.piece < len(pieces):
-        piece = pieces[cursor.piece]
-        if isinstance(piece, Stored) and piece.length - cursor.offset >= size:
-            return piece
-    return None
-
-
-def _after_copy(cursor: Cursor, piece: Stored, copied: int) -> Cursor:
-    offset = cursor.offset + copied
-    index, offset = (cursor.piece + 1, 0) if offset == piece.length else (cursor.piece, offset)
-    return msgspec.structs.replace(cursor, piece=index, offset=offset, part=cursor.part + 1)
 
 
 def _next_phase(cursor: Cursor, size: int) -> Cursor:

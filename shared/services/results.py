@@ -63,6 +63,7 @@ class Results:
         self._files = files
         self._blobs = blobs
         self._presigner = presigner
+        self._last: tuple[BatchRef | None, list[Chunk]] = (None, [])
 
     def page(self, ref: BatchRef, *, after: str | None, limit: int) -> Rows:
         """Give up to `limit` rows behind a place (None: from the first on).
@@ -88,13 +89,14 @@ class Results:
         return self._presigner.get_url(key, seconds=URL_SECONDS, content_type="application/json")
 
     def _read(self, batch: Batch, before: Place, limit: int) -> Rows:
+        ended, file_limit = lifecycle.is_terminal(batch), CONTRACTS[batch.contract].result_bytes
         # The shards first: of one that is over by then, every chunk is seen afterwards.
-        ended = lifecycle.is_terminal(batch)
         shards = [] if ended else self._shards.of(batch.ref)
-        chunks = list(self._chunks.of(batch.ref))
+        # Where every chunk has its place in the result files, or may not fit into them, none can be left out.
+        chunks = self._frozen(batch.ref) if ended else self._open(batch.ref, before, everything=file_limit is not None)
         kept = follow.fitting(
             chunks,
-            limit=CONTRACTS[batch.contract].result_bytes,
+            limit=file_limit,
             lines=batch.counts.total,
             first_open=None if ended else next((shard.index for shard in shards if lease.is_open(shard)), len(shards)),
         )
@@ -104,6 +106,18 @@ class Results:
         has_more = len(given) < len(ahead)
         at_end = ended and not has_more
         return Rows(rows, has_more, None if at_end else place.encode(after, batch.ref), batch.status)
+
+    def _open(self, ref: BatchRef, before: Place, *, everything: bool) -> list[Chunk]:
+        """Give the chunks so far, those of the shards that lie behind left out unless everything is asked for."""
+        return list(self._chunks.of(ref, first=0 if everything else before.behind().first))
+
+    def _frozen(self, ref: BatchRef) -> list[Chunk]:
+        """Give the chunks of a batch that has ended. There are no more to come, so that those of the batch that was read last are kept for its next pages."""
+        kept, chunks = self._last
+        if kept != ref:
+            chunks = list(self._chunks.of(ref))
+            self._last = ref, chunks
+        return chunks
 
     def _read_again(self, batch: Batch, before: Place, limit: int) -> Rows:
         if not lifecycle.is_terminal(batch):

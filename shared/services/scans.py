@@ -20,6 +20,7 @@ from hashlib import md5
 import msgspec
 
 from shared.core import assembly, paths, scan
+from shared.core.assembly import Piece
 from shared.core.contract import Contract
 from shared.core.errors import Conflict, NotFound, Refused, SlackwaterError
 from shared.core.ids import Space
@@ -139,15 +140,15 @@ class Scans:
             return msgspec.structs.replace(pending, multipart=self._multipart.begin(key))
         if not work.parts:
             pieces = assembly.decode(self._blobs.get(paths.pieces(file.org, file.id)))
-            work.parts = tuple(assembly.parts(pieces))
+            work.parts = tuple(assembly.parts(pieces, file.bytes))
         if pending.part <= len(work.parts):
             self._write(key, pending.multipart, pending.part, work.parts[pending.part - 1], file.bytes)
             return msgspec.structs.replace(pending, part=pending.part + 1)
         self._multipart.complete(key, pending.multipart)
         return msgspec.structs.replace(pending, pieces=False, multipart=None)
 
-    def _write(self, key: str, upload: str, number: int, part: assembly.Part, size: int) -> None:
-        first = part[0]
+    def _write(self, key: str, upload: str, number: int, part: assembly.Part[Piece], size: int) -> None:
+        first = part.ranges[0]
         if first.source.startswith(FOREIGN):
             span = None if first.size == size else (first.start, first.end)
             try:
@@ -155,12 +156,12 @@ class Scans:
             except (Conflict, NotFound):
                 message = f"{first.source} was changed or removed while it was copied, or may not be read."
                 raise Refused("invalid_request", message, param="s3_uri") from None
-        elif len(part) == 1 and first.size >= assembly.LEAST_COPY:
+        elif part.copied is not None:
             self._multipart.copy(
                 key, upload, number, source=first.source, start=first.start, end=first.end, etag=first.etag
             )
         else:
-            ranges = (self._blobs.get(piece.source, piece.start, piece.end, etag=piece.etag) for piece in part)
+            ranges = (self._blobs.get(piece.source, piece.start, piece.end, etag=piece.etag) for piece in part.ranges)
             self._multipart.part(key, upload, number, b"".join(ranges))
 
     def _check(self, file: File, pending: Pending, wanted: str) -> Pending:
@@ -225,7 +226,7 @@ class _Work:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self.parts: tuple[assembly.Part, ...] = ()
+        self.parts: tuple[assembly.Part[Piece], ...] = ()
         self._scanner: tuple[Scanner, int, int] | None = None
 
     def keep(self, scanner: Scanner, *, leg: int, read_to: int) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from shared.core import paths
-from shared.core.assembly import LEAST_COPY, Piece
+from shared.core.assembly import LEAST_PART, Piece
 from shared.core.errors import NotFound, Refused
 from shared.core.records import Upload
 from shared.ports import Inventory
 
 PARTS = 10_000
-LEAST_URL_PART = LEAST_COPY
+LEAST_URL_PART = LEAST_PART
 """What S3 takes as a part."""
 
 

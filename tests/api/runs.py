@@ -19,6 +19,7 @@ from shared.services.validation import Validation
 from tests.api import dialects
 from tests.api.dialects import chat, jsonl
 from tests.api.world import PREFIXES, World
+from tests.inline import Inline
 
 MOUNTS = tuple(PREFIXES)
 LEASE = 60.0
@@ -49,7 +50,12 @@ class Run:
             **stores,
         )
         self.finalizer = Finalizer(
-            shards=memory.shards, chunks=memory.chunks, multipart=memory.blobs, timing=Timing(), **stores
+            shards=memory.shards,
+            chunks=memory.chunks,
+            multipart=memory.blobs,
+            readers=Inline,
+            timing=Timing(),
+            **stores,
         )
 
     def begin(self) -> "Run":

@@ -47,7 +47,7 @@ def test_a_committed_chunk_is_found_by_its_number(stores: Stores, leased: Shard)
 
 
 def test_chunks_come_by_shard_epoch_and_number(stores: Stores, leased: Shard) -> None:
-    """Of the whole batch, or of one shard."""
+    """Of the whole batch, of its shards from one on, or of one shard."""
     one = chunk(leased, 0, completed=1, failed=0)
     stores.chunks.commit(leased, one)
     stores.queue.release(leased)
@@ -60,6 +60,7 @@ def test_chunks_come_by_shard_epoch_and_number(stores: Stores, leased: Shard) ->
     assert [zero, one, two] == list(stores.chunks.of(REF))
     assert [one, two] == list(stores.chunks.of(REF, 1))
     assert [] == list(stores.chunks.of(REF, 2))
+    assert [[zero, one, two], [one, two], []] == [list(stores.chunks.of(REF, first=first)) for first in (0, 1, 2)]
 
 
 def test_the_last_line_makes_the_shard_done(stores: Stores, leased: Shard) -> None:

@@ -1,6 +1,7 @@
 """A batch whose run is over, made by hand: shards, committed chunks of rows of any size, and what its result files must be, byte by byte."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from shared.core.records import Batch, Chunk, Counts, File, Shard, ShardState, S
 from shared.core.window import Timing
 from shared.services.finalize import Finalizer
 from tests.fakes import Call, Fault
+from tests.inline import Inline
 
 START = 1_800_000_000
 REF = BatchRef("acme", "openai", "batch_1")
@@ -35,6 +37,7 @@ class Ended:
         shards: The chunks of each shard, and how many lines besides have no row.
         how: What ended the run.
         custom_id_chars: How long custom_ids are.
+        readers: What makes the threads that read.
 
     Attributes:
         output: What the output file must be.
@@ -44,13 +47,18 @@ class Ended:
     """
 
     def __init__(
-        self, *shards: tuple[Sequence[Some], int], how: Event = Event.EXPIRE, custom_id_chars: int = 8
+        self,
+        *shards: tuple[Sequence[Some], int],
+        how: Event = Event.EXPIRE,
+        custom_id_chars: int = 8,
+        readers: Callable[[], Executor] = Inline,
     ) -> None:
         self.memory = Memory()
         self.time = float(START)
         self.output = self.error = b""
         self.calls = 0
         self.meet: Fault = lambda call: call()
+        self.readers = readers
         self._chars = custom_id_chars
         self._line = 0
         input_file = File(
@@ -101,8 +109,8 @@ class Ended:
         blobs = _Through(self, self.memory.blobs)
         return Finalizer(
             batches=_Through(self, self.memory.batches), shards=_Through(self, self.memory.shards),
-            chunks=_Through(self, self.memory.chunks), blobs=blobs, multipart=blobs, clock=lambda: self.time,
-            timing=Timing(),
+            chunks=_Through(self, self.memory.chunks), blobs=blobs, multipart=blobs, readers=self.readers,
+            clock=lambda: self.time, timing=Timing(),
         )  # fmt: skip
 
     def call(self, call: Call) -> Any:

@@ -15,6 +15,7 @@ from shared.core.plan import PlanLine, ShardPlan
 from shared.core.records import Batch, Chunk, Counts, Ending, File, Shard, Status, Usage
 from shared.core.window import Timing, is_overdue
 from shared.services.finalize import Finalizer
+from tests.inline import Inline
 
 START = 1_800_000_000
 DAY = 86400
@@ -110,6 +111,7 @@ class Ended:
             chunks=self.memory.chunks,
             blobs=self.memory.blobs,
             multipart=self.memory.blobs,
+            readers=Inline,
             clock=lambda: START + 10.0,
             timing=Timing(),
         )

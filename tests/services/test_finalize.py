@@ -1,21 +1,28 @@
 """The result files, byte by byte: small ones, large ones in parts, and whatever stops or disturbs their writing."""
 
+import random
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from threading import Barrier
 
 import pytest
 
 from shared.core import paths
+from shared.core.assembly import LEAST_PART, PART_BYTES
 from shared.core.errors import Conflict
 from shared.core.lifecycle import Event, is_terminal
 from shared.core.records import Batch, Status
-from tests.fakes import Call
+from shared.services.ahead import READERS
+from tests.fakes import PATIENCE, Call
 from tests.services.ended import MIB, REF, Ended, Some
 
 ENOUGH = 10_000.0
 
 
-class Killed(Exception):  # noqa: N818 - it is named for what happened
-    """The process was killed."""
+class Killed(BaseException):
+    """The process was killed: no thread of it lives on to tell."""
 
 
 def small() -> Ended:
@@ -67,21 +74,101 @@ def test_a_file_without_rows_is_not_shown() -> None:
     answered.assert_published()
 
 
-def test_large_chunks_are_copied_inside_the_store() -> None:
-    """Nine MiB are never read."""
-    ended = two_parts()
-    largest = 0
+def reads(ended: Ended) -> list[int]:
+    """Run Finalize; give how many bytes each of its reads gives."""
+    found: list[int] = []
 
     def watch(call: Call) -> object:
-        nonlocal largest
         answer = call()
-        largest = max(largest, len(answer) if isinstance(answer, bytes) else 0)
+        if isinstance(answer, bytes):
+            found.append(len(answer))
         return answer
 
     ended.meet = watch
     ended.finalize()
+    ended.meet = lambda call: call()
+    return found
+
+
+def test_large_chunks_are_copied_inside_the_store() -> None:
+    """Nine MiB are never read."""
+    ended = two_parts()
+    assert sum(reads(ended)) < MIB
     ended.assert_published()
-    assert largest < MIB
+
+
+def test_large_chunks_are_copied_wherever_they_stand() -> None:
+    """Shards end with small ones; behind such a one, what is read makes two parts of the least size."""
+    ended = Ended(*[([Some(9, row_bytes=MIB), Some(9, row_bytes=MIB), Some(1)], 0)] * 2)
+    assert sum(reads(ended)) < 2 * LEAST_PART + MIB
+    ended.assert_published()
+
+
+def test_every_byte_of_small_chunks_is_read_once() -> None:
+    """And so is every plan, though its rows stand in two parts."""
+    ended = Ended(*[([Some(30, row_bytes=100_000)], 4000)] * 4, custom_id_chars=512)
+    plans = sum(len(ended.memory.blobs.get(key)) for key in ended.memory.blobs.keys(paths.plans(REF)))
+    assert len(ended.output) + plans == sum(reads(ended))
+    ended.assert_published()
+
+
+def test_no_more_than_two_parts_are_in_memory() -> None:
+    """What is read waits for no more than one part to be written in front of it."""
+    ended = Ended(*[([Some(7, row_bytes=100_000)] * 12, 0)] * 6)
+    part = ended.memory.blobs.part
+    held = most = 0
+
+    def watch(call: Call) -> object:
+        nonlocal held, most
+        answer = call()
+        held += len(answer) if isinstance(answer, bytes) else 0
+        most = max(most, held)
+        return answer
+
+    def write(key: str, upload: str, number: int, data: bytes) -> None:
+        nonlocal held
+        part(key, upload, number, data)
+        held -= len(data)
+
+    ended.meet, ended.memory.blobs.part = watch, write  # type: ignore[method-assign]
+    ended.finalize()
+    ended.meet = lambda call: call()
+    ended.assert_published()
+    assert 0 == held
+    assert most <= 2 * PART_BYTES
+
+
+def test_what_a_part_needs_is_read_side_by_side() -> None:
+    """Four readers wait for each other: one after the other they would wait for ever."""
+    ended = Ended(*[([Some(3)], 0)] * 4, readers=partial(ThreadPoolExecutor, READERS))
+    together = Barrier(4)
+
+    def meet(call: Call) -> object:
+        answer = call()
+        if isinstance(answer, bytes):
+            together.wait(PATIENCE)
+        return answer
+
+    ended.meet = meet
+    ended.finalize()
+    ended.meet = lambda call: call()
+    ended.assert_published()
+
+
+@pytest.mark.parametrize("make", [small, large])
+def test_files_are_the_same_however_many_read(make: Callable[[], Ended]) -> None:
+    """In threads, in whatever order their answers come."""
+    ended = make()
+    chance, ended.readers = random.Random(1), partial(ThreadPoolExecutor, READERS)
+
+    def meet(call: Call) -> object:
+        time.sleep(chance.random() / 100)
+        return call()
+
+    ended.meet = meet
+    while ended.finalize(seconds=9).status is Status.FINALIZING:
+        pass
+    ended.assert_published()
 
 
 def test_an_error_file_of_lines_that_never_ran_is_written_in_parts() -> None:

@@ -13,6 +13,7 @@ from shared.services.finalize import Finalizer
 from shared.services.fleet import FleetService
 from shared.services.pipeline import Pipeline
 from shared.services.validation import Validation
+from tests.inline import Inline
 
 if TYPE_CHECKING:
     from tests.system.world import World
@@ -58,7 +59,7 @@ def services(world: "World", *, shard_lines: int, max_workers: int) -> Services:
             shard_size=ShardSize(lines=shard_lines),
             **shards,
         ),
-        finalizer=Finalizer(chunks=world.chunks, multipart=world.blobs, timing=Timing(), **shards),
+        finalizer=Finalizer(chunks=world.chunks, multipart=world.blobs, readers=Inline, timing=Timing(), **shards),
         fleet=fleet,
         scans=world.api.scans,
         scan_starter=world.memory.scans,

@@ -90,8 +90,9 @@ class DynamoChunkLog:
         item = self._dynamo.get(self._table, _key(ref, shard, epoch, seq))
         return None if item is None else items.record(item, Chunk)
 
-    def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
-        """Give the committed chunks of a batch or of one of its shards, by shard, epoch and number, as last written."""
-        beginning = "C#" if shard is None else f"C#{shard:06d}#"
-        for item in self._dynamo.query(self._table, str(ref), Sorted("begins", beginning)):
+    def of(self, ref: BatchRef, shard: int | None = None, *, first: int = 0) -> Iterator[Chunk]:
+        """Give the committed chunks of a batch, of its shards from `first` on or of one of them, by shard, epoch and number, as last written."""
+        one = None if shard is None else Sorted("begins", f"C#{shard:06d}#")
+        wanted = one or Sorted("between", f"C#{first:06d}#", "C$")
+        for item in self._dynamo.query(self._table, str(ref), wanted):
             yield items.record(item, Chunk)

@@ -47,15 +47,23 @@ class Key(NamedTuple):
 
 
 class Sorted(NamedTuple):
-    """Which sort keys a query wants: those that begin with a text, or lie behind or before one."""
+    """Which sort keys a query wants: those that begin with a text, lie behind or before one, or between it and `last`."""
 
     how: str
     text: str
+    last: str | None = None
 
     @property
     def condition(self) -> str:
-        """The condition on the sort key `#sk` and the text `:sk`."""
+        """The condition on the sort key `#sk` and the texts `:sk` and `:last`."""
+        if self.how == "between":
+            return "#sk BETWEEN :sk AND :last"
         return "begins_with(#sk, :sk)" if self.how == "begins" else f"#sk {self.how} :sk"
+
+    @property
+    def values(self) -> "dict[str, UniversalAttributeValueTypeDef]":
+        """The texts."""
+        return items.encode({":sk": self.text} | ({} if self.last is None else {":last": self.last}))
 
 
 class Dynamo:
@@ -104,7 +112,7 @@ class Dynamo:
         if sort is not None:
             names = {"#pk": index.partition, "#sk": index.sort} if index else {"#pk": PARTITION, "#sk": SORT}
             request["ExpressionAttributeNames"] = names
-            request["ExpressionAttributeValues"] = {":pk": {"S": partition}, ":sk": {"S": sort.text}}
+            request["ExpressionAttributeValues"] = {":pk": {"S": partition}, **sort.values}
         return self._pages(request, limit)
 
     def _pages(self, request: "QueryInputTypeDef", limit: int | None) -> Iterator[Item]:

@@ -122,8 +122,8 @@ class MemoryChunkLog:
         with self._lock:
             return self._chunks.find((ref, shard, epoch, seq))
 
-    def of(self, ref: BatchRef, shard: int | None = None) -> Iterator[Chunk]:
-        """Give the committed chunks of a batch or of one of its shards, by shard, epoch and number."""
+    def of(self, ref: BatchRef, shard: int | None = None, *, first: int = 0) -> Iterator[Chunk]:
+        """Give the committed chunks of a batch, of its shards from `first` on or of one of them, by shard, epoch and number."""
         with self._lock:
-            chunks = list(self._chunks.where(lambda key: key[0] == ref and shard in {None, key[1]}))
+            chunks = list(self._chunks.where(lambda key: key[0] == ref and key[1] >= first and shard in {None, key[1]}))
         return iter(sorted(chunks, key=lambda chunk: (chunk.shard, chunk.epoch, chunk.seq)))
