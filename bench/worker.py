@@ -283,7 +283,12 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
             dispatcher=dispatcher(engine, upstream, row_seconds=600),
             committer=Committer(blobs=memory.blobs, log=memory.chunks, new_id=world.new_id),
             leasing=Leasing(
-                settings, queue=memory.shards, shards=memory.shards, batches=memory.batches, clock=time.time
+                settings,
+                queue=memory.shards,
+                shards=memory.shards,
+                batches=memory.batches,
+                clock=time.time,
+                timer=time.monotonic,
             ),
             queue=memory.shards,
             log=memory.chunks,

@@ -78,7 +78,7 @@ async def work(settings: WorkerSettings, model: Model, adapters: Mapping[str, Mo
                 row_seconds=settings.row_seconds,
             ),
             committer=Committer(blobs=store, log=chunks, new_id=new_id),
-            leasing=Leasing(settings, queue=shards, shards=shards, batches=batches, clock=now),
+            leasing=Leasing(settings, queue=shards, shards=shards, batches=batches, clock=now, timer=time.monotonic),
             queue=shards,
             log=chunks,
             blobs=store,
@@ -117,7 +117,7 @@ def _engine(settings: WorkerSettings, model: Model, adapters: Sequence[Model]) -
 
 
 def _stop_on_signals(worker: Worker) -> None:
-    """SIGTERM is how AWS Batch, a Spot loss and the local stack end a worker; Ctrl-C is how a person does."""
+    """SIGTERM is how AWS Batch, the notice of a Spot host (`infra/spot-notice.sh`) and the local stack end a worker; Ctrl-C is how a person does."""
     loop = asyncio.get_running_loop()
     stops: set[asyncio.Task[None]] = set()
 
@@ -150,9 +150,8 @@ def main() -> None:
         sys.exit(2)
     try:
         asyncio.run(work(settings, model, adapters))
-    except* EngineFailed as group:
-        for error in group.exceptions:
-            _log.error("%s", error)
+    except EngineFailed as error:
+        _log.error("%s", error)
         sys.exit(1)
 
 

@@ -5,12 +5,14 @@ Rules:
 - An engine knows of no adapter when it starts: one that is broken is an error of its own rows, and keeps nobody else from being served.
 - What was loaded is gone with the engine: its successor loads an adapter again when a row for it comes.
 - An engine that dies of an adapter is a death of every row that waited for it, as if they had been inside.
+- A bucket that is away, or a disk that has no room, is waited for: neither is a row's fault. Only after minutes are its rows answered 503, and each
+  further one tries once.
 """
 
 import asyncio
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
@@ -26,6 +28,8 @@ from shared.ports import Blobs
 
 LOAD = "/v1/load_lora_adapter"
 LOAD_SECONDS = 600.0
+PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 30.0, 60.0, 60.0, 60.0)
+"""Seconds between tries to have an adapter's files on the host: in all, more than an outage or a clean-up takes."""
 FILES = ("adapter_config.json", "adapter_model.safetensors")
 """All that is taken of an adapter: weights that could hold code (pickles) are not."""
 
@@ -46,21 +50,27 @@ class AdapterFiles:
         self._folder = folder
 
     def folder(self, adapter: Model) -> Path:
-        """Give the folder of an adapter; blocking. NotFound when the bucket does not have it, Unavailable."""
+        """Give the folder of an adapter; blocking. NotFound when the bucket does not have it; Unavailable, also when the host cannot keep it."""
         if not adapter.source.startswith(paths.MODELS):
             return Path(adapter.source)
         folder = self._folder / quote(adapter.revision, safe="")
-        if not folder.exists():
-            draft = self._folder / f"{uuid4()}.draft"
-            draft.mkdir(parents=True)
-            try:
-                for name in FILES:
-                    with (draft / name).open("wb") as file:
-                        file.writelines(self._blobs.stream(paths.model_file(adapter.source, name)))
-                self._publish(draft, folder)
-            finally:
-                shutil.rmtree(draft, ignore_errors=True)
+        try:
+            if not folder.exists():
+                self._fetch(adapter.source, folder)
+        except OSError as error:
+            raise Unavailable(f"it cannot be kept in {self._folder} ({error}): make room there") from error
         return folder
+
+    def _fetch(self, source: str, folder: Path) -> None:
+        draft = self._folder / f"{uuid4()}.draft"
+        draft.mkdir(parents=True)
+        try:
+            for name in FILES:
+                with (draft / name).open("wb") as file:
+                    file.writelines(self._blobs.stream(paths.model_file(source, name)))
+            self._publish(draft, folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
 
     def _publish(self, draft: Path, folder: Path) -> None:
         try:
@@ -77,13 +87,23 @@ class Adapters:
         known: The base's adapters, by public name.
         files: Where their files are.
         upstream: The way into the engine.
+        sleep: Waits so many seconds.
 
     """
 
-    def __init__(self, known: Mapping[str, Model], *, files: AdapterFiles, upstream: Way) -> None:
+    def __init__(
+        self,
+        known: Mapping[str, Model],
+        *,
+        files: AdapterFiles,
+        upstream: Way,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
         self._known = known
         self._files = files
         self._upstream = upstream
+        self._sleep = sleep
+        self._waited_for: set[str] = set()  # adapters that were waited for in vain
         self._generation = 0
         self._loads: dict[str, asyncio.Task[Reply | None]] = {}
 
@@ -110,12 +130,11 @@ class Adapters:
         if adapter is None:
             return _refusal(HTTPStatus.NOT_FOUND, f"The model `{name}` is not served any more.")
         try:
-            folder = await asyncio.to_thread(self._files.folder, adapter)
+            folder = await self._folder(adapter)
         except NotFound as error:
             _log.error("the adapter %s has no files: %s", adapter.revision, error)
             return _unloadable(name)
-        except (Unavailable, OSError) as error:
-            _log.warning("the adapter %s could not be fetched: %s", adapter.revision, error)
+        except Unavailable:
             return _refusal(HTTPStatus.SERVICE_UNAVAILABLE, f"The files of the model `{name}` could not be fetched.")
         request = msgspec.json.encode({"lora_name": name, "lora_path": str(folder)})
         reply = await self._upstream.post(LOAD, request, timeout=LOAD_SECONDS)
@@ -124,6 +143,22 @@ class Adapters:
         # It answers 500 to what is wrong with the adapter, too. Its words are for the operator: they tell paths of this machine.
         _log.error("the adapter %s could not be loaded: %s", adapter.revision, reply.body.decode(errors="replace"))
         return _unloadable(name)
+
+    async def _folder(self, adapter: Model) -> Path:
+        pauses = () if adapter.revision in self._waited_for else PAUSES
+        for pause in (*pauses, None):
+            try:
+                folder = await asyncio.to_thread(self._files.folder, adapter)
+            except Unavailable as error:
+                _log.warning("the adapter %s could not be fetched: %s", adapter.revision, error)
+                if pause is None:
+                    self._waited_for.add(adapter.revision)
+                    raise
+                await self._sleep(pause)
+            else:
+                self._waited_for.discard(adapter.revision)
+                return folder
+        raise AssertionError("the last try raises")
 
 
 def _is_there(reply: Reply) -> bool:

@@ -9,14 +9,16 @@ Its laws:
 - The child dies with the worker (`gpu_job.leash`), and what it prints goes to a file, never through the worker: it may
   hold prompts. What it prints before it is ready cannot, as it has seen none: when it fails to start, that is told.
 
-    EngineFailed    it exited, or did not answer, before it was ready
+    EngineFailed    it exited, or did not answer, before it was ready; or the host has no process for it
 """
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 import sys
+from asyncio.subprocess import DEVNULL
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -29,9 +31,11 @@ _FIRST_PAUSE = 0.02
 _LONGEST_PAUSE = 0.5
 _QUOTED_BYTES = 4000
 
+_log = logging.getLogger("slackwater.worker")
+
 
 class EngineFailed(Exception):  # noqa: N818 - it is named for what happened
-    """The engine could not be started; the message ends with what it printed since this start, before it saw any request."""
+    """The engine could not be started; the message ends with what it printed since this start, before it saw any request, or says why that is lost."""
 
 
 class Engine(Protocol):
@@ -95,22 +99,29 @@ class EngineProcess:
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
         self._printed_before = 0  # bytes of the log that earlier starts have written
+        self._unlogged: OSError | None = None  # why this start has no log
         self.base_url = ""
         self.generation = 0
 
     async def start(self) -> None:
         """As `Engine.start`. Failed or cancelled, it leaves no process behind."""
         await self.kill()
-        with _reserved_port() as port:
-            process = await self._spawn(port)
-            self._process = process
-            self.base_url = f"http://127.0.0.1:{port}"
-            self.generation += 1
-            try:
-                await self._until_ready(process)
-            except BaseException:
-                await self.kill()
-                raise
+        try:
+            with _reserved_port() as port:
+                await self._start_at(port)
+        except OSError as error:  # no socket, no memory, too many processes
+            raise EngineFailed(f"the host has no process for the engine: {error}") from error
+
+    async def _start_at(self, port: int) -> None:
+        process = await self._spawn(port)
+        self._process = process
+        self.base_url = f"http://127.0.0.1:{port}"
+        self.generation += 1
+        try:
+            await self._until_ready(process)
+        except BaseException:
+            await self.kill()
+            raise
 
     async def alive(self) -> bool:
         """As `Engine.alive`."""
@@ -145,8 +156,7 @@ class EngineProcess:
         await self._process.wait()
 
     async def _spawn(self, port: int) -> asyncio.subprocess.Process:
-        with _appending(self._log_path) as log:
-            self._printed_before = log.tell()
+        with self._open_log() as log:
             return await asyncio.create_subprocess_exec(
                 sys.executable,
                 "-m",
@@ -158,6 +168,21 @@ class EngineProcess:
                 env=self._env,
                 start_new_session=True,  # Ctrl-C at a terminal is the worker's to act on
             )
+
+    @contextlib.contextmanager
+    def _open_log(self) -> Iterator[BinaryIO | int]:
+        """Give what it prints to. No row waits for a log: where the disk has no place for one, the engine runs without."""
+        self._unlogged = None
+        try:
+            log = _appending(self._log_path)
+        except OSError as error:
+            self._unlogged = error
+            _log.warning("what the engine prints is lost: its log cannot be opened (%s)", error)
+            yield DEVNULL
+            return
+        with log:
+            self._printed_before = log.tell()
+            yield log
 
     async def _until_ready(self, process: asyncio.subprocess.Process) -> None:
         pause = _FIRST_PAUSE
@@ -182,10 +207,17 @@ class EngineProcess:
 
     def _printed(self) -> str:
         """Give the end of what this start printed. Only before it was ready: afterwards it may hold prompts."""
-        with self._log_path.open("rb") as log:
-            length = log.seek(0, os.SEEK_END)
-            log.seek(max(self._printed_before, length - _QUOTED_BYTES))
-            said = log.read().decode(errors="replace").strip()
+        if self._unlogged is not None:  # what is in the file, if there is one, is of former starts
+            return f"what it printed is lost, since its log could not be opened: {self._unlogged}"
+        try:
+            with self._log_path.open("rb+", buffering=0) as log:
+                length = log.seek(0, os.SEEK_END)
+                log.seek(max(self._printed_before, length - _QUOTED_BYTES))
+                said = (log.read(_QUOTED_BYTES) or b"").decode(errors="replace").strip()
+                if not said:
+                    log.write(b"\n")  # which tells whether it could have printed anything
+        except OSError as error:
+            return f"what it printed is lost, since {self._log_path} takes no more: {error}"
         return f"it printed ({self._log_path}):\n{said}" if said else "it printed nothing"
 
 

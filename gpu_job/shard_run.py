@@ -5,7 +5,7 @@ are sent, what is finished is committed, and the lease is given back.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 import msgspec
 
@@ -38,7 +38,6 @@ class ShardRun:
         committer: Committer,
         meter: Meter,
         chunk_seconds: float,
-        clock: Callable[[], float],
     ) -> None:
         self.shard = shard
         self._queue = queue
@@ -47,7 +46,7 @@ class ShardRun:
         self._committer = committer
         self._meter = meter
         self._chunk_seconds = chunk_seconds
-        self._clock = clock
+        self._time = asyncio.get_running_loop().time
         self._changed = asyncio.Event()  # set and replaced at every change: who waits holds the one it has seen
         self._rows: list[Finished] = []
         self._bytes = 0
@@ -83,7 +82,7 @@ class ShardRun:
     def add(self, row: Finished) -> None:
         """Take a finished row."""
         if not self._rows:
-            self._oldest = self._clock()
+            self._oldest = self._time()
         self._rows.append(row)
         self._bytes += len(row.data)
         self._notify()
@@ -153,7 +152,7 @@ class ShardRun:
 
     async def _due(self) -> None:
         while not self.lost and not self._is_due():
-            wait = self._oldest + self._patience() - self._clock() if self._rows else None
+            wait = self._oldest + self._patience() - self._time() if self._rows else None
             try:
                 async with asyncio.timeout(wait):
                     await self._changed.wait()
@@ -162,7 +161,7 @@ class ShardRun:
 
     def _is_due(self) -> bool:
         full = len(self._rows) >= CHUNK_ROWS or self._bytes >= CHUNK_BYTES
-        old = bool(self._rows) and self._clock() >= self._oldest + self._patience()
+        old = bool(self._rows) and self._time() >= self._oldest + self._patience()
         awaited = bool(self._rows) and self._awaited and not self._tasks
         return full or old or awaited or self._is_through()
 

@@ -1,7 +1,8 @@
 """The worker: one model revision, one engine, and shard after shard from the queue, whichever batch they belong to.
 
 The engine is kept full across shard borders: as soon as the last line of a shard is sent, the next shard is leased and its first lines follow, while the
-former one's answers still come in. What stops a worker is the end of the work (idle), SIGTERM, or an engine that cannot be kept alive.
+former one's answers still come in. What stops a worker is the end of the work (idle), SIGTERM, or an engine that cannot be kept alive: what is finished is
+committed then, and the leases are given back. How long something takes is told by the loop's time; only leases and deadlines go by the clock, which may jump.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ from collections.abc import Awaitable, Callable
 
 from gpu_job.chunks import Committer
 from gpu_job.dispatch import Dispatcher
+from gpu_job.engine import EngineFailed
 from gpu_job.leasing import Leasing
 from gpu_job.meter import Meter
 from gpu_job.reading import Line
@@ -73,19 +75,24 @@ class Worker:
         self._sleep = sleep
         self._slots = asyncio.Semaphore(model.max_in_flight)
         self._runs: set[ShardRun] = set()
-        self._meter = Meter(clock, settings.gpus)
+        self._time = asyncio.get_running_loop().time
+        self._meter = Meter(self._time, settings.gpus)
         self._stopping = asyncio.Event()
+        self._failure: EngineFailed | None = None
 
     async def run(self) -> None:
-        """Work until idle or stopped, in the roster meanwhile. EngineFailed (in an exception group) when the engine cannot be kept alive."""
+        """Work until idle or stopped, in the roster meanwhile. EngineFailed when the engine cannot be kept alive."""
         me = self._settings
         await self._tell(self._roster.enter, me.revision, me.worker, me.job)
         async with asyncio.TaskGroup() as group:
-            keeper = group.create_task(self._dispatcher.keep_alive())
+            keeper = group.create_task(self._keep_engine())
             if await self._before_stop(self._dispatcher.ready()):
                 await self._tell(self._roster.serving, me.revision, me.worker)
                 await self._serve(group)
-            keeper.cancel()
+            if self._failure is None:
+                keeper.cancel()
+        if self._failure is not None:
+            raise self._failure
         # A worker that fails does not get here: the end of its job tells the roster, and that it failed.
         await self._tell(self._roster.leave, me.revision, me.worker)
 
@@ -93,6 +100,14 @@ class Worker:
         """Take no more shards, commit what is finished, give the leases back; `run` returns then."""
         self._stopping.set()
         await asyncio.gather(*(run.stop(STOP_GRACE) for run in self._runs))
+
+    async def _keep_engine(self) -> None:
+        try:
+            await self._dispatcher.keep_alive()
+        except EngineFailed as failure:
+            self._failure = failure
+            self._stopping.set()
+            await asyncio.gather(*(run.stop(0) for run in self._runs))  # nobody will answer any more
 
     async def _before_stop(self, wanted: Awaitable[None]) -> bool:
         """Wait for something, or for the order to stop; whether it came first."""
@@ -112,7 +127,7 @@ class Worker:
             _log.warning("the roster does not answer: %s", error)
 
     async def _serve(self, group: asyncio.TaskGroup) -> None:
-        busy_at = self._clock()
+        busy_at = self._time()
         while not self._stopping.is_set():
             try:
                 shard = await asyncio.to_thread(self._leasing.take, busy=bool(self._runs))
@@ -123,11 +138,11 @@ class Worker:
                 await self._give_back(shard)
             elif shard is not None:
                 await self._work(shard, group)
-                busy_at = self._clock()
+                busy_at = self._time()
             elif self._runs:
-                busy_at = self._clock()
+                busy_at = self._time()
                 await self._before_stop(self._sleep(POLL_SECONDS))
-            elif self._clock() - busy_at > self._settings.idle_seconds and await self._may_leave():
+            elif self._time() - busy_at > self._settings.idle_seconds and await self._may_leave():
                 return
             else:
                 await self._before_stop(self._sleep(POLL_SECONDS))
@@ -152,7 +167,6 @@ class Worker:
             committer=self._committer,
             meter=self._meter,
             chunk_seconds=self._settings.chunk_seconds,
-            clock=self._clock,
         )
         self._runs.add(run)
         self._meter.begin(shard.ref)

@@ -1,6 +1,7 @@
 """The dispatcher as a worker has it, for tests that care for some of its parts only."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from threading import RLock
 
@@ -27,14 +28,15 @@ def dispatcher(
     folder: Path = Path("/nowhere"),
     structured: StructuredOutputs | None = None,
     fetcher: Fetcher | None = None,
+    fetch_sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
 ) -> Dispatcher:
-    """Give a dispatcher; without `adapters` there are none."""
+    """Give a dispatcher; without `adapters` there are none, and `fetch_sleep` waits for those that cannot be fetched."""
     files = AdapterFiles(blobs or MemoryBlobs(RLock()), folder)
     return Dispatcher(
         engine,
         upstream,
         media=Media(fetcher or Fetcher(resolve)),
-        adapters=Adapters(adapters or {}, files=files, upstream=upstream),
+        adapters=Adapters(adapters or {}, files=files, upstream=upstream, sleep=fetch_sleep),
         structured=structured or StructuredOutputs(),
         row_seconds=row_seconds,
     )

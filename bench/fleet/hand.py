@@ -71,7 +71,12 @@ class Hand:
         )  # fmt: skip
         self._engine: Engine[Run] = Engine()
         self._leasing = Leasing(
-            self._settings, queue=harbour.shards, shards=harbour.shards, batches=harbour.batches, clock=harbour.clock
+            self._settings,
+            queue=harbour.shards,
+            shards=harbour.shards,
+            batches=harbour.batches,
+            clock=harbour.clock,
+            timer=harbour.clock,
         )
         self._paused: list[float] = []
         self._committer = Committer(

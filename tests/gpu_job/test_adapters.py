@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from threading import RLock
@@ -22,6 +22,7 @@ from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
 from tests import dispatching
+from tests.gpu_job.disk import FullDisk
 from tests.gpu_job.engines import echo
 
 URL = "/v1/chat/completions"
@@ -66,13 +67,18 @@ class Stand:
 
 
 @asynccontextmanager
-async def stand(folder: Path, *adapters: Model, blobs: MemoryBlobs | None = None) -> AsyncIterator[Stand]:
+async def stand(
+    folder: Path,
+    *adapters: Model,
+    blobs: MemoryBlobs | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> AsyncIterator[Stand]:
     """Give a dispatcher whose engine is ready."""
     engine = echo(folder, "--model", SERVED_NAME)
     async with Upstream(engine, max_in_flight=64) as upstream:
         known: Mapping[str, Model] = {one.id: one for one in adapters}
         made = dispatching.dispatcher(
-            engine, upstream, adapters=known, blobs=blobs, folder=folder / "adapters", row_seconds=60
+            engine, upstream, adapters=known, blobs=blobs, folder=folder / "adapters", row_seconds=60, fetch_sleep=sleep
         )
         keeper = asyncio.create_task(made.keep_alive())
         await made.ready()
@@ -189,17 +195,59 @@ class Away(MemoryBlobs):
         return super().stream(key, start, end)
 
 
-@pytest.mark.parametrize(("calls", "status"), [(2, 200), (100, 503)])
-async def test_a_bucket_that_is_away_is_asked_again(tmp_path: Path, calls: int, status: int) -> None:
-    """A few times, as an engine is that fails; what then comes of it is an error of the server."""
-    blobs = Away(calls)
+class Waits:
+    """Waits that take no time. What they would have taken is summed up; after so many `seconds` something happens."""
+
+    def __init__(self, seconds: float = 0, then: Callable[[], object] = lambda: None) -> None:
+        self.waited = 0.0
+        self._seconds = seconds
+        self._then = then
+
+    async def __call__(self, seconds: float) -> None:
+        """Wait."""
+        self.waited += seconds
+        if self.waited >= self._seconds:
+            self._then()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(("calls", "status"), [(2, 200), (7, 200), (100, 503)])
+async def test_a_bucket_that_is_away_is_waited_for(tmp_path: Path, calls: int, status: int) -> None:
+    """For minutes, once; what then comes of it is an error of the server."""
+    blobs, waits = Away(calls), Waits()
     blobs._objects = in_bucket(*FILES)._objects
-    async with stand(tmp_path, IN_BUCKET, blobs=blobs) as there:
+    async with stand(tmp_path, IN_BUCKET, blobs=blobs, sleep=waits) as there:
         (line,) = await there.answers(row("ft:base:one"))
         assert status == line["response"]["status_code"]
         assert ["base"] == models(await there.answers(row("base")))
-    if status != 200:
-        assert "server_error" == line["response"]["body"]["error"]["code"]
+        if status != 200:
+            assert "server_error" == line["response"]["body"]["error"]["code"]
+            assert 120 < waits.waited < 600
+            waits.waited = 0
+            await there.answers(row("ft:base:one"))
+            assert 0 == waits.waited
+
+
+async def test_a_disk_without_room_for_an_adapter_is_waited_for(tmp_path: Path) -> None:
+    """It is no fault of the row, which is answered when there is room."""
+    with FullDisk() as disk:
+        waits = Waits(60, disk.tidy)
+        async with stand(tmp_path, IN_BUCKET, blobs=in_bucket(*FILES), sleep=waits) as there:
+            assert ["ft:base:one", "base"] == models(await there.answers(row("ft:base:one"), row("base")))
+    assert waits.waited >= 60
+
+
+async def test_a_disk_that_stays_full_costs_the_rows_of_its_adapters_and_no_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are errors of the server, which a retry runs again; the operator is told where to make room."""
+    with FullDisk():
+        async with stand(tmp_path, IN_BUCKET, blobs=in_bucket(*FILES), sleep=Waits()) as there:
+            one, base = await there.answers(row("ft:base:one"), row("base"))
+    assert (503, "server_error") == (one["response"]["status_code"], one["response"]["body"]["error"]["code"])
+    assert ["base"] == models([base])
+    assert f"cannot be kept in {tmp_path / 'adapters'}" in caplog.text
+    assert [] == list((tmp_path / "adapters").iterdir())
 
 
 def test_an_adapter_that_is_on_the_host_is_not_fetched_again(tmp_path: Path) -> None:

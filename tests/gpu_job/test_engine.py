@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from gpu_job.engine import Engine, EngineFailed, EngineProcess, RemoteEngine, _reserved_port
+from tests.gpu_job.disk import FullDisk
 from tests.gpu_job.engines import echo, family_lives, stub, until
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,57 @@ async def test_a_program_that_is_not_there_is_a_failure_that_the_log_explains(tm
 
     expected = "cannot start /nowhere/engine: No such file or directory\n"
     assert expected == (tmp_path / "logs" / "engine.log").read_text()
+
+
+def unloggable(folder: Path, *argv: str) -> EngineProcess:
+    """Make an engine process, the echo engine by default, whose log has no place: there is a file where its folder should be."""
+    (folder / "logs").write_text("")
+    flags = argv or (sys.executable, "-m", "gpu_job.echo_engine", "--port")
+    return EngineProcess(
+        lambda port: [*flags, str(port)],
+        env=dict(os.environ),
+        log_path=folder / "logs" / "engine.log",
+        start_timeout=60,
+    )
+
+
+async def test_an_engine_whose_log_cannot_be_opened_runs_without_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """No row waits for a log; the worker's own says that it is lost, and why."""
+    engine = unloggable(tmp_path)
+    await engine.start()
+    assert await engine.alive()
+    await engine.stop()
+    assert "its log cannot be opened" in caplog.text
+    assert str(tmp_path / "logs") in caplog.text
+
+
+async def test_an_engine_that_fails_without_a_log_says_why_there_is_none(tmp_path: Path) -> None:
+    """What it would have said may be the reason itself: the disk is full."""
+    with pytest.raises(EngineFailed, match=r"code 3 .*lost, since its log could not be opened: "):
+        await unloggable(tmp_path, sys.executable, "-c", "import sys; print('why'); sys.exit(3)").start()
+
+
+async def test_an_engine_whose_log_is_on_a_full_disk_runs_all_the_same(tmp_path: Path) -> None:
+    """It prints to nobody."""
+    with FullDisk():
+        engine = echo(tmp_path)
+        await engine.start()
+        assert await engine.alive()
+        await engine.stop()
+
+
+async def test_an_engine_that_fails_on_a_full_disk_says_that_its_log_took_nothing(tmp_path: Path) -> None:
+    """Not that it had nothing to say."""
+    with FullDisk(), pytest.raises(EngineFailed, match=r"lost, since .*engine\.log takes no more: .*File too large"):
+        await command(sys.executable, "-c", "print('no room for the cache')", folder=tmp_path).start()
+
+
+async def test_a_host_that_has_no_process_for_an_engine_is_a_failure_of_its_start(tmp_path: Path) -> None:
+    """The worker ends as with any engine that does not start, and not by a mistake of ours."""
+    with pytest.raises(EngineFailed, match=r"the host has no process for the engine: .*Argument list too long"):
+        await command(sys.executable, "-c", "x" * 1_000_000, folder=tmp_path).start()
 
 
 async def test_an_engine_that_is_not_ready_in_time_is_ended(tmp_path: Path) -> None:

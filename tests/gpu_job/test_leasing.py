@@ -41,14 +41,20 @@ class Quay:
         self.memory.shards.put([plan.shard(batch, REVISION, index, cut, urgent_at) for index in range(shards)])
         return batch
 
-    def worker(self, name: str = "worker_1") -> Leasing:
-        """Give the hands of a worker."""
+    def clock(self) -> float:
+        """Give the time."""
+        return self.time
+
+    def worker(self, name: str = "worker_1", ahead: float = 0) -> Leasing:
+        """Give the hands of a worker, whose clock may be wrong."""
         settings = WorkerSettings(
             bucket="", table_prefix="", models_file="", region="", revision=REVISION, worker=name, job="",
             state_machine_arn="", state_dir="",
         )  # fmt: skip
         shards, batches = self.memory.shards, self.memory.batches
-        return Leasing(settings, queue=shards, shards=shards, batches=batches, clock=lambda: self.time)
+        return Leasing(
+            settings, queue=shards, shards=shards, batches=batches, clock=lambda: self.time + ahead, timer=self.clock
+        )
 
     def change(self, ref: BatchRef, event: Event) -> None:
         """Let something happen to a batch."""
@@ -148,6 +154,34 @@ def test_a_lease_that_ran_out_is_taken_back_and_taken() -> None:
     quay.time = lost.lease_until + 1
     taken = take(worker, 2)
     assert [("worker_1", ShardState.LEASED)] == [(shard.owner, shard.state) for shard in taken]
+
+
+@pytest.mark.parametrize("ahead", [0, 300])
+def test_a_lease_that_its_holder_renews_is_not_taken_back_whatever_the_clocks_say(ahead: float) -> None:
+    """The holder's is behind, or the other's ahead: what it has seems to have run out, and it is at work."""
+    quay = Quay()
+    quay.batch("acme", 1)
+    (held,) = take(quay.worker("holder", ahead - 300), 1)
+    worker = quay.worker("other", ahead)
+    for _ in range(20):
+        assert [] == take(worker, 1)
+        quay.time += 15
+        held = quay.memory.shards.renew(held, quay.time + ahead - 300 + 60)
+    assert "holder" == quay.memory.shards.open(REVISION)[0].owner
+
+
+def test_a_lease_that_nobody_renews_is_taken_back_by_a_worker_that_watched_it() -> None:
+    """Who comes late cannot know whether its holder lives, and looks for a while first."""
+    quay = Quay()
+    quay.batch("acme", 1)
+    (lost,) = take(quay.worker("lost"), 1)
+    quay.time = lost.lease_until + 1
+    worker = quay.worker()
+    assert [] == take(worker, 1)
+    quay.time += 29
+    assert [] == take(worker, 1)
+    quay.time += 1
+    assert ["worker_1"] == [shard.owner for shard in take(worker, 1)]
 
 
 def test_a_busy_worker_leaves_a_stalled_shard_for_later() -> None:

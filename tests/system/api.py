@@ -19,11 +19,19 @@ URL = "/v1/chat/completions"
 
 
 class WatchedBlobs(MemoryBlobs):
-    """The bucket, which knows the keys that were read."""
+    """The bucket, which knows the keys that were read, and keeps of every chunk what was written."""
 
     def __init__(self, lock: RLock) -> None:
         super().__init__(lock)
         self.read: set[str] = set()
+        self.chunks: dict[str, bytes] = {}
+
+    def put(self, key: str, data: bytes, *, only_if_absent: bool = False) -> str:
+        """As `Blobs.put`."""
+        etag = super().put(key, data, only_if_absent=only_if_absent)
+        if "/chunks/" in key:
+            self.chunks[key] = bytes(data)
+        return etag
 
     def get(self, key: str, start: int = 0, end: int | None = None, *, etag: str | None = None) -> bytes:
         """As `Blobs.get`."""

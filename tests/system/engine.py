@@ -147,6 +147,16 @@ async def slowly(_engine: ScriptedEngine, prompt: str) -> Reply:
     return answer(prompt)
 
 
+def lingering(seconds: float) -> Act:
+    """Answer after so long."""
+
+    async def act(_engine: ScriptedEngine, prompt: str) -> Reply:
+        await asyncio.sleep(seconds)
+        return answer(prompt)
+
+    return act
+
+
 async def crash(engine: ScriptedEngine, _prompt: str) -> Reply:
     """Die of it."""
     await asyncio.sleep(ANSWERING / 2)

@@ -10,6 +10,7 @@ from shared.core.errors import Fenced
 from shared.core.ids import BatchRef
 from shared.core.records import Counts, Status
 from shared.core.window import TICK
+from shared.services.leases import take_back
 from tests.fakes import Call, Fault, fail, lose_answer, ok, then
 from tests.system.engine import after
 from tests.system.slow import LEASE, Slow
@@ -221,6 +222,26 @@ async def test_of_two_workers_on_an_expired_lease_the_second_owns_the_shard(worl
     batch = await assert_exactly_once(world, ref)
     assert Counts(total=5, completed=5) == batch.counts
     assert 4 == sum(len(hand.engine.seen) for hand in world.hands)
+
+
+async def test_a_lease_that_is_stolen_from_a_worker_at_work_costs_it_its_rows_and_nobody_a_line(world: World) -> None:
+    """Somebody whose clock is ahead takes it back, and has committed nothing yet when the holder does: only the epoch tells them apart."""
+    gate = asyncio.Event()
+    world.script["prompt 4"] = after(gate)
+    ref = world.create(prompts(5))
+    await world.until(lambda: world.hands and len(world.hands[0].engine.seen) == 5)
+    robbed = world.memory.shards.of(ref)
+    take_back(world.memory.shards, robbed, world.clock() + 300)
+    thief = Slow(world, ref)
+    await asyncio.sleep(LEASE / 4)  # it has tried to commit, and forgets the lines
+    assert [] == world.hands[0].engine.inside
+    thief.commit([0, 4])
+    gate.set()
+    await world.until_ended(ref)
+    batch = await assert_exactly_once(world, ref)
+    assert Counts(total=5, completed=5) == batch.counts
+    assert robbed[0].epoch not in {chunk.epoch for chunk in world.memory.chunks.of(ref)}
+    assert not world.jobs.errors
 
 
 async def test_a_worker_that_froze_beyond_its_lease_commits_nothing_more_and_works_on(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from functions.tasks.messages import Message
 from functions.tasks.sweep import EAGER
 from shared.core.contracts import CONTRACTS
-from shared.core.errors import Conflict, NotFound, Refused
+from shared.core.errors import Refused
 from shared.core.ids import BatchRef
 from shared.core.records import Batch, Counts, ShardState, Status
 from shared.core.window import TICK
@@ -19,7 +19,7 @@ from tests.system.aws import BOOT
 from tests.system.engine import STARTING, brood, slowly
 from tests.system.slow import Slow
 from tests.system.tasks import TASKS
-from tests.system.verdict import assert_exactly_once, assert_never_began
+from tests.system.verdict import assert_exactly_once, assert_never_began, assert_undisturbed_by_zombies
 from tests.system.weather import Step, before, broken, fair, killed, killed_after, throttle
 from tests.system.world import IDLE, World
 
@@ -172,20 +172,6 @@ async def test_a_late_invocation_of_any_state_after_the_end_changes_nothing(worl
         world.tide.now += DAY
     await world.until_ended(ref)
     await assert_undisturbed_by_zombies(world, ref)
-
-
-async def assert_undisturbed_by_zombies(world: World, ref: BatchRef) -> None:
-    """Invoke every state once more, forwards and backwards, and assert that nothing changes."""
-    batch, keys = world.batch(ref), world.bucket.keys()
-    jobs = len(world.jobs.tasks)
-    for state in [*TASKS, *reversed(TASKS)]:
-        if state != "Notify":
-            with suppress(Conflict, NotFound):  # an answer that nobody waits for
-                await world.invoke(state, {"batch": str(ref), "token": "stale", "execution": f"{ref.id}-1"})
-            assert batch == world.batch(ref), state
-    assert keys == world.bucket.keys()
-    assert jobs == len(world.jobs.tasks)
-    assert [] == world.memory.shards.open("echo@1")
 
 
 async def test_a_late_plan_of_a_batch_that_failed_unplanned_leaves_no_shards_to_work_at(world: World) -> None:

@@ -5,6 +5,7 @@ Every call of a port and every invocation of a task state goes through the world
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any, NamedTuple, Self
@@ -62,6 +63,7 @@ class World:
     Attributes:
         script: What engines do with prompts, see `tests.system.engine`.
         prompts: The prompts of each batch, by custom_id.
+        clocks: How many seconds the clocks of workers are ahead of the time, by their names.
         hands: The workers that have started, in order.
         ended: The batches that were announced as ended, each time.
 
@@ -76,6 +78,7 @@ class World:
         self.weather = Weather()
         self.script: dict[str, Act] = {}
         self.prompts: dict[BatchRef, dict[str, str]] = {}
+        self.clocks: defaultdict[str, float] = defaultdict(float)
         self.hands: list[Hand] = []
         self.ended: list[Batch] = []
         self._row_seconds = row_seconds
@@ -206,6 +209,10 @@ class World:
 
     def worker(self, revision: str, name: str, job: str, engine: ScriptedEngine) -> Worker:
         """Make a worker of this name, the job's, around an engine."""
+
+        def clock() -> float:
+            return self.clock() + self.clocks[name]
+
         settings = WorkerSettings(
             bucket="", table_prefix="", models_file="", region="", revision=revision, worker=name, job=job,
             state_machine_arn="", state_dir="", row_seconds=self._row_seconds, idle_seconds=IDLE,
@@ -215,11 +222,18 @@ class World:
             self.model,
             dispatcher=dispatcher(engine, engine, row_seconds=settings.row_seconds),
             committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
-            leasing=Leasing(settings, queue=self.shards, shards=self.shards, batches=self.batches, clock=self.clock),
+            leasing=Leasing(
+                settings,
+                queue=self.shards,
+                shards=self.shards,
+                batches=self.batches,
+                clock=clock,
+                timer=self.tide.time,
+            ),
             queue=self.shards,
             log=self.chunks,
             blobs=self.blobs,
             roster=self.roster,
             wake=self.wake,
-            clock=self.clock,
+            clock=clock,
         )
