@@ -2,9 +2,10 @@
 
     python -m bench.finalize [--rows 50000,1000000]
 
-The smaller sizes are measured on moto's S3, through the deployed adapter, in wall time: their chunks are read, packed and written again. Above 100,000 rows
-objects are files on the disk, since moto would keep them in memory, and both times are hardly more than the processor's; it is the memory that counts there.
-In these, a tenth of the lines was never answered. Each size has a fresh process, whose memory is what Linux says it had at most.
+The smaller sizes are measured on moto's S3, through the deployed adapter, in wall time, medians of several runs: their chunks are read, packed and written
+again. The reading is one chunk after the other, in one thread; Finalize has threads of its own. Above 100,000 rows objects are files on the disk, since moto
+would keep them in memory, and both times are hardly more than the processor's; it is the memory that counts there, and one run is enough. In these, a tenth
+of the lines was never answered. Each run has a fresh process, whose memory is what Linux says it had at most.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
 from hashlib import md5
 from pathlib import Path
+from statistics import median
 from threading import RLock
 from typing import Any
 
@@ -49,6 +51,7 @@ UNANSWERED = 100
 """Of each shard, where objects are on the disk."""
 ROW_BYTES = 600
 MOTO_ROWS = 100_000
+MOTO_RUNS = 5
 STEP_SECONDS = 5.0
 """What one call of the loop may take, as a Lambda is called again and again."""
 GOAL = 3.0
@@ -89,7 +92,7 @@ class DiskBlobs(MemoryBlobs):
             self._path(key).unlink()
             del self._sums[key]
 
-    def part(self, key: str, upload: str, number: int, data: bytes) -> None:
+    def part(self, key: str, upload: str, number: int, data: bytes | bytearray) -> None:
         """As `Multipart.part`."""
         self._part(key, upload, number).write_bytes(data)
 
@@ -262,7 +265,7 @@ def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left
         calls, start = 0, time.perf_counter()
         while not lifecycle.is_terminal(batch := finalizer.finalize(REF, until=time.time() + STEP_SECONDS)):
             calls += 1
-        seconds = time.perf_counter() - start
+        seconds, peak = time.perf_counter() - start, process_peak()
         output = memory.blobs.stat(paths.file(REF.org, str(batch.output_file_id)))
         error = memory.blobs.get(paths.file(REF.org, batch.error_file_id)) if batch.error_file_id else b""
         assert size == output.size
@@ -273,8 +276,15 @@ def measure(rows: int, *, store: Callable[[], AbstractContextManager[Any]], left
             "seconds": seconds,
             "calls": calls + 1,
             "before": before,
-            "peak": process_peak(),
+            "peak": peak,
         }
+
+
+def run(rows: int) -> dict[str, float]:
+    """Measure a size in a process of its own."""
+    command = [sys.executable, "-m", "bench.finalize", f"--one={rows}"]
+    told: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return told
 
 
 def main() -> None:
@@ -291,18 +301,18 @@ def main() -> None:
     for name in ("rows", "chunks", "reading them", "finalize", "ratio", "goal", "calls", "memory before", "at most"):
         table.add_column(name, justify="right")
     for rows in args.rows.split(","):
-        command = [sys.executable, "-m", "bench.finalize", f"--one={rows}"]
-        told = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+        runs = [run(int(rows)) for _ in range(MOTO_RUNS if int(rows) <= MOTO_ROWS else 1)]
+        told = {name: median(each[name] for each in runs) for name in runs[0]}
         table.add_row(
             f"{int(rows):,}",
             f"{told['bytes'] / 1e6:.0f} MB",
             f"{told['reading']:.2f} s",
             f"{told['seconds']:.2f} s",
-            f"{told['seconds'] / told['reading']:.2f}",
+            f"{median(each['seconds'] / each['reading'] for each in runs):.2f}",
             f"≤ {GOAL:.1f}",
-            f"{told['calls']}",
+            f"{told['calls']:.0f}",
             f"{told['before'] / 2**20:.0f} MiB",
-            f"{told['peak'] / 2**20:.0f} MiB",
+            f"{max(each['peak'] for each in runs) / 2**20:.0f} MiB",
         )
     Console().print(table)
 

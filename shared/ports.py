@@ -247,7 +247,7 @@ class Multipart(Protocol):
     def begin(self, key: str) -> str:
         """Begin an upload and give its id."""
 
-    def part(self, key: str, upload: str, number: int, data: bytes) -> None:
+    def part(self, key: str, upload: str, number: int, data: bytes | bytearray) -> None:
         """Write part `number` (from 1); again overwrites it. NotFound when the upload is complete or aborted."""
 
     def copy(self, key: str, upload: str, number: int, *, source: str, start: int, end: int, etag: str) -> None:

@@ -101,10 +101,16 @@ class S3Blobs:
         with translated():
             return self._client.create_multipart_upload(Bucket=self._bucket, Key=key)["UploadId"]
 
-    def part(self, key: str, upload: str, number: int, data: bytes) -> None:
+    def part(self, key: str, upload: str, number: int, data: bytes | bytearray) -> None:
         """Write a part; NotFound when the upload is complete or aborted."""
         with translated():
-            self._client.upload_part(Bucket=self._bucket, Key=key, UploadId=upload, PartNumber=number, Body=data)
+            self._client.upload_part(
+                Bucket=self._bucket,
+                Key=key,
+                UploadId=upload,
+                PartNumber=number,
+                Body=data,  # type: ignore[arg-type] # botocore takes either
+            )
 
     def copy(self, key: str, upload: str, number: int, *, source: str, start: int, end: int, etag: str) -> None:
         """Write a part from another object; Conflict when its ETag is another; NotFound when it or the upload is not there."""

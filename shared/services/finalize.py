@@ -92,7 +92,7 @@ class Finalizer:
             Rows(row[: chunk.output_bytes], row[chunk.output_bytes :]) for chunk, row in zip(ordered, rows, strict=True)
         )
         left = (piece for piece in merge.pieces(shards, chunks, "error") if isinstance(piece, Unanswered))
-        rows_left = (unanswered(self._blobs, batch, piece) for piece in left)
+        rows_left = (unanswered(batch, piece, self._blobs.get(paths.plan(batch.ref, piece.shard))) for piece in left)
         fitted = fit(parts, rows_left, limit=limit, lines=batch.counts.total)
         self._blobs.put(paths.file(batch.org, _file_id(batch, "output")), fitted.output)
         self._blobs.put(paths.file(batch.org, _file_id(batch, "error")), fitted.error)

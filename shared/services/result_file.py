@@ -5,7 +5,7 @@ memory are the part that is written and the one behind it; parts that are copied
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from functools import partial
 
 import msgspec
@@ -18,6 +18,7 @@ from shared.ports import Blobs, Multipart
 from shared.services.ahead import ahead
 
 Write = Callable[[], object]
+Read = Callable[[], bytearray]
 
 
 class ResultFile:
@@ -49,8 +50,7 @@ class ResultFile:
 
     def read(self) -> bytes:
         """Give all of it. Conflict or NotFound when a chunk is not the committed one."""
-        reading = [self._readers.submit(self._read, piece) for piece in self._made(0)]
-        return b"".join(map(Future.result, reading))
+        return bytes(self._reading(list(self._made(0)))())
 
     def parts(self, cursor: Cursor, upload: str) -> Iterator[tuple[Write, Cursor]]:
         """Give what writes each part from the cursor on, with the cursor behind it. A write raises as `read`, and NotFound when the upload is complete."""
@@ -65,37 +65,49 @@ class ResultFile:
                 copying = self._readers.submit(self._copy, upload, number, part.copied)
                 yield (copying.result, after), 0
             else:
-                reading = [self._readers.submit(self._read, piece) for piece in part.ranges]
-                yield (partial(self._put, upload, number, reading), after), part.size
+                yield (partial(self._put, upload, number, self._reading(part.ranges)), after), part.size
 
     def _copy(self, upload: str, number: int, piece: Piece) -> None:
         self._multipart.copy(
             self._key, upload, number, source=piece.source, start=piece.start, end=piece.end, etag=piece.etag
         )
 
-    def _put(self, upload: str, number: int, reading: list[Future[bytes]]) -> None:
-        data = b"".join(map(Future.result, reading))
-        reading.clear()  # the memory of a part
-        self._multipart.part(self._key, upload, number, data)
+    def _put(self, upload: str, number: int, read: Read) -> None:
+        self._multipart.part(self._key, upload, number, read())
 
     def _made(self, index: int) -> Iterator[Piece | Made]:
-        """Give the pieces from `index` on; the rows of unanswered lines are made ahead."""
-        for piece in ahead(map(self._begin, self._pieces[index:])):
-            yield piece if isinstance(piece, Piece) else Made(piece.result())
+        """Give the pieces from `index` on; the plans of unanswered lines are read ahead."""
+        return (make() for make in ahead(map(self._begin, self._pieces[index:])))
 
-    def _begin(self, piece: Piece | Unanswered) -> tuple[Piece | Future[bytes], int]:
+    def _begin(self, piece: Piece | Unanswered) -> tuple[Callable[[], Piece | Made], int]:
         if isinstance(piece, Piece):
-            return piece, 0
-        rows = self._readers.submit(unanswered, self._blobs, self._batch, piece)
-        return rows, merge.most_bytes(piece)
+            return (lambda: piece), 0
+        reading = self._readers.submit(self._blobs.get, paths.plan(self._batch.ref, piece.shard))
+        return (lambda: Made(unanswered(self._batch, piece, reading.result()))), merge.most_bytes(piece)
 
-    def _read(self, piece: Piece | Made) -> bytes:
+    def _reading(self, pieces: Sequence[Piece | Made]) -> Read:
+        """Begin to read pieces; give what waits for them, and lets go of them: it is called once."""
+        # Into one buffer of this thread: what each reader keeps goes into a heap of its own, and eight of those grow to several times a part.
+        data = bytearray(sum(piece.size for piece in pieces))
+        reading, kept, end = [], [data], 0
+        for piece in pieces:
+            start, end = end, end + piece.size
+            reading.append(self._readers.submit(self._read, piece, memoryview(data)[start:end]))
+
+        def read() -> bytearray:
+            for each in reading:
+                each.result()
+            return kept.pop()
+
+        return read
+
+    def _read(self, piece: Piece | Made, into: memoryview) -> None:
         if isinstance(piece, Made):
-            return piece.data
-        return self._blobs.get(piece.source, piece.start, piece.end, etag=piece.etag)
+            into[:] = piece.data
+        else:
+            into[:] = self._blobs.get(piece.source, piece.start, piece.end, etag=piece.etag)
 
 
-def unanswered(blobs: Blobs, batch: Batch, piece: Unanswered) -> bytes:
+def unanswered(batch: Batch, piece: Unanswered, shard_plan: bytes) -> bytes:
     """Make the rows of the lines of a shard that have none."""
-    shard = plan.decode(blobs.get(paths.plan(batch.ref, piece.shard)))
-    return merge.rows(shard, piece, batch.ending or Ending.FAILED)
+    return merge.rows(plan.decode(shard_plan), piece, batch.ending or Ending.FAILED)

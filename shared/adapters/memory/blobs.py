@@ -68,7 +68,7 @@ class MemoryBlobs:
             self._uploads[key, upload] = {}
             return upload
 
-    def part(self, key: str, upload: str, number: int, data: bytes) -> None:
+    def part(self, key: str, upload: str, number: int, data: bytes | bytearray) -> None:
         """Write a part; NotFound when the upload is complete or aborted."""
         with self._lock:
             self._parts(key, upload)[number] = bytes(data)
