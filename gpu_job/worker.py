@@ -74,7 +74,7 @@ class Worker:
         self._clock = clock
         self._sleep = sleep
         self._slots = asyncio.Semaphore(model.max_in_flight)
-        self._runs: set[ShardRun] = set()
+        self._runs: list[ShardRun] = []
         self._time = asyncio.get_running_loop().time
         self._meter = Meter(self._time, settings.gpus)
         self._stopping = asyncio.Event()
@@ -168,12 +168,12 @@ class Worker:
             meter=self._meter,
             chunk_seconds=self._settings.chunk_seconds,
         )
-        self._runs.add(run)
+        self._runs.append(run)
         self._meter.begin(shard.ref)
         keeper = group.create_task(self._keep(run))
         settling = group.create_task(self._settle(run))
         settling.add_done_callback(lambda _: keeper.cancel())
-        settling.add_done_callback(lambda _: self._runs.discard(run))
+        settling.add_done_callback(lambda _: self._runs.remove(run))
         settling.add_done_callback(lambda _: self._meter.end(shard.ref))
         try:
             await run.load()

@@ -137,6 +137,11 @@ async def engine_hangs(_world: World, _draw: Random, hand: Hand) -> None:
     hand.engine.well = False
 
 
+async def engine_is_away(_world: World, _draw: Random, hand: Hand) -> None:
+    """Let an engine take no connection any more."""
+    hand.engine.away = True
+
+
 async def disk_is_full(_world: World, draw: Random, hand: Hand) -> None:
     """Let an engine die, and not start for a while, or not on this host any more: it has no room for what it writes."""
     hand.engine.broken = draw.randint(1, 4)
@@ -169,6 +174,7 @@ MISHAPS: tuple[Mishap, ...] = (
     is_told_to_stop,
     engine_dies,
     engine_hangs,
+    engine_is_away,
     disk_is_full,
     clock_jumps,
     lease_is_stolen,

@@ -5,13 +5,13 @@ states and workers are killed, told to stop, robbed of their leases; engines die
 storms a day passes at once (`tests.system.storm`). Then it is calm, and everything must have come to its one end.
 
     SLACKWATER_STORMS=500 .venv/bin/python -m pytest -n auto tests/system/test_storms.py    more of them
-    .venv/bin/python -m pytest tests/system/test_storms.py -k "any_storm and \[77\]"                 one of them again
+    .venv/bin/python -m pytest "tests/system/test_storms.py::test_after_any_storm_every_line_has_its_one_row[77]"       one again
 """
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from random import Random
 
 import pytest
@@ -24,6 +24,7 @@ from shared.core.ids import BatchRef
 from shared.core.lifecycle import is_terminal
 from tests.system.engine import Act, ScriptedEngine, crash, garbage, hang, lingering, overloaded, refuse, slowly
 from tests.system.storm import STORM, Storm, rage
+from tests.system.tide import Tide
 from tests.system.verdict import (
     assert_exactly_once,
     assert_never_began,
@@ -43,9 +44,9 @@ BLAMELESS = ("The engine died", "The request took longer")
 """What may be said of a line that is no trouble: of an engine that dies or hangs by itself nobody can tell whose fault it was."""
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
-    """Whatever happened, in whatever order."""
+@asynccontextmanager
+async def world_of(seed: int) -> AsyncIterator[World]:
+    """Give the world of a seed, when its storm is over and its batches have ended."""
     draw = Random(seed)
     async with World(shard_lines=3, max_workers=3, in_flight=4, row_seconds=60) as world:
         refs = [create(world, draw, contract) for contract in draw.sample(sorted(CONTRACTS), 3)]
@@ -56,12 +57,35 @@ async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
             world.sweep()
             await asyncio.sleep(60)
         await world.until_ended(*refs)
-        for ref in refs:
+        yield world
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+async def test_after_any_storm_every_line_has_its_one_row(seed: int) -> None:
+    """Whatever happened, in whatever order."""
+    async with world_of(seed) as world:
+        for ref in world.prompts:
             await assert_well_ended(world, ref)
-        for ref in refs:
+        for ref in world.prompts:
             await assert_undisturbed_by_zombies(world, ref)
         assert set(world.executions.failed.values()) <= EXPECTED
         assert [] == [error for error in causes(world.jobs.errors) if not isinstance(error, Unavailable | EngineFailed)]
+
+
+async def story(seed: int) -> tuple[float, list[str]]:
+    """Give how long a storm's world went on, and every call that was made in it."""
+    async with world_of(seed) as world:
+        return world.tide.now, world.weather.calls
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_storm_is_its_seed(seed: int) -> None:
+    """One that has failed can be looked at again: the same calls are made in the same order."""
+    stories = []
+    for _ in range(2):
+        with asyncio.Runner(loop_factory=Tide) as runner:
+            stories.append(runner.run(story(seed)))
+    assert stories[0] == stories[1]
 
 
 @pytest.mark.parametrize("seed", KILLERS)
