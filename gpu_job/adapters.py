@@ -13,6 +13,7 @@ import asyncio
 import logging
 import shutil
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from http import HTTPStatus
 from pathlib import Path
 from urllib.parse import quote
@@ -30,6 +31,8 @@ LOAD = "/v1/load_lora_adapter"
 LOAD_SECONDS = 600.0
 PAUSES = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0, 30.0, 60.0, 60.0, 60.0)
 """Seconds between tries to have an adapter's files on the host: in all, more than an outage or a clean-up takes."""
+LONGEST_FETCH = 3600.0
+"""Seconds after which what was fetched in part is nobody's any more."""
 FILES = ("adapter_config.json", "adapter_model.safetensors")
 """All that is taken of an adapter: weights that could hold code (pickles) are not."""
 
@@ -65,12 +68,21 @@ class AdapterFiles:
         draft = self._folder / f"{uuid4()}.draft"
         draft.mkdir(parents=True)
         try:
+            self._tidy(draft)
             for name in FILES:
                 with (draft / name).open("wb") as file:
                     file.writelines(self._blobs.stream(paths.model_file(source, name)))
             self._publish(draft, folder)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
+
+    def _tidy(self, draft: Path) -> None:
+        """Remove what workers left behind that were killed while they fetched."""
+        before = draft.stat().st_mtime - LONGEST_FETCH
+        for other in self._folder.glob("*.draft"):
+            with suppress(FileNotFoundError):  # its worker lives, and is through
+                if other.stat().st_mtime < before:
+                    shutil.rmtree(other, ignore_errors=True)
 
     def _publish(self, draft: Path, folder: Path) -> None:
         try:

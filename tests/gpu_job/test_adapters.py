@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -256,6 +257,17 @@ def test_an_adapter_that_is_on_the_host_is_not_fetched_again(tmp_path: Path) -> 
     assert found[0] == found[1]
     with pytest.raises(NotFound):
         AdapterFiles(in_bucket(), tmp_path).folder(adapter("ft:base:two", "models/acme/one/1"))
+
+
+def test_what_a_worker_left_that_was_killed_while_it_fetched_is_removed(tmp_path: Path) -> None:
+    """By the next one that fetches: it would fill the disk. What another is fetching now stays."""
+    left, fetching = tmp_path / "left.draft", tmp_path / "fetching.draft"
+    for draft in (left, fetching):
+        draft.mkdir()
+        (draft / FILES[1]).write_bytes(b"half of it")
+    os.utime(left, (0, 0))
+    folder = AdapterFiles(in_bucket(*FILES), tmp_path).folder(IN_BUCKET)
+    assert {folder, fetching} == set(tmp_path.iterdir())
 
 
 def test_two_workers_that_fetch_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
