@@ -1,10 +1,10 @@
 """The worker against `vllm run_batch`: the same file, model and engine flags, from the first request sent to the last row durable.
 
-    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny,embeddings]
+    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny,embeddings] [--file-order] [--shard-lines 1000]
 
 Both engines are started once for each case and kept; what is measured runs in turn, and each run begins with an empty prefix cache. Ours is the real worker
 over stores in memory, except that every chunk is also written to the disk, and synced, before it counts; its lines come from a plan that the services
-made. `run_batch` reads its file and writes one file at the end.
+made. `run_batch` reads its file and writes one file at the end. With `--file-order` the plan leaves the lines as they stand, to see what its order is worth.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -44,6 +44,7 @@ from shared.core.ids import Space
 from shared.core.models import Model, Registry
 from shared.core.plan import ShardSize
 from shared.core.window import Timing
+from shared.services import pipeline as pipeline_service
 from shared.services.fleet import FleetService
 from shared.services.pipeline import Pipeline
 from shared.services.roster import Roster
@@ -83,6 +84,7 @@ class Case:
     url: str = URL
     source: str = "smollm2-135m"
     context: int = 2048
+    size: ShardSize = ShardSize()
 
 
 def _text(rng: random.Random, words: int) -> str:
@@ -101,16 +103,17 @@ def cases() -> dict[str, Case]:
     rng = random.Random(11)  # noqa: S311 - a benchmark's text, nothing secret
     common = ("--dtype", "float32", "--block-size", "32")
     mixed = [
-        _chat(_text(rng, rng.choice((10, 30, 100, 300))), max_tokens=rng.choice((4, 16, 64, 128))) for _ in range(128)
+        _chat(_text(rng, rng.choice((10, 30, 100, 300))), max_tokens=rng.choice((4, 16, 64, 128))) for _ in range(192)
     ]
     prefixes = [_text(rng, 1024) for _ in range(8)]
     shared = [_chat(prefixes[index % 8], _text(rng, 8), max_tokens=8) for index in range(96)]
     tiny = [_chat(_text(rng, 2), max_tokens=1) for _ in range(2000)]
     texts = [{"input": _text(rng, rng.choice((5, 20, 60, 150)))} for _ in range(1000)]
     return {
-        "mixed": Case(mixed, common),
-        # 160 blocks of 32 tokens: four of the prefixes and their rows; file order needs all eight.
-        "prefixes": Case(shared, (*common, "--num-gpu-blocks-override", "160")),
+        # As of any batch of some size, the engine holds a part of it at a time.
+        "mixed": Case(mixed, (*common, "--max-num-seqs", "32")),
+        # 96 blocks of 32 tokens: two of the prefixes and the rows at work; file order needs all eight.
+        "prefixes": Case(shared, (*common, "--num-gpu-blocks-override", "96")),
         "tiny": Case(tiny, common),
         "embeddings": Case(
             texts, ("--runner", "pooling", "--dtype", "float32"), "/v1/embeddings", "all-minilm-l6-v2", 256
@@ -270,7 +273,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
         registry=world.registry,
         clock=time.time,
         timing=Timing(),
-        shard_size=ShardSize(),
+        shard_size=case.size,
     )
     pipeline.admit(batch.ref)
     pipeline.plan(batch.ref)
@@ -280,7 +283,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
         worker = Worker(
             settings,
             model,
-            dispatcher=dispatcher(engine, upstream, row_seconds=600),
+            dispatcher=dispatcher(engine, upstream, row_seconds=600, max_in_flight=model.max_in_flight),
             committer=Committer(blobs=memory.blobs, log=memory.chunks, new_id=world.new_id),
             leasing=Leasing(
                 settings,
@@ -349,10 +352,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.worker", description="The worker against vllm run_batch.")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="mixed,prefixes,tiny,embeddings")
+    parser.add_argument("--file-order", action="store_true", help="the plan leaves the lines as they stand")
+    parser.add_argument("--shard-lines", type=int, default=ShardSize().lines, help="the most lines of a shard")
     args = parser.parse_args()
+    if args.file_order:
+        pipeline_service.grouped = iter
     if not ENGINE_PYTHON.exists():
         sys.exit("this benchmark needs the engine and its model: run `make setup`")
-    chosen = {name: case for name, case in cases().items() if name in args.only.split(",")}
+    size = ShardSize(lines=args.shard_lines)
+    chosen = {name: replace(case, size=size) for name, case in cases().items() if name in args.only.split(",")}
     if missing := {case.source for case in chosen.values() if not _weights(case).exists()}:
         sys.exit(f"this benchmark needs {', '.join(sorted(missing))}: run `make setup`")
     table = Table(title=f"First request sent to last row durable, medians of {args.runs}")

@@ -3,8 +3,9 @@
 Rules:
 - A refusal (4xx) is final: it is the row's answer.
 - A failure of a living engine (5xx, 429, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
-- A row that was in the engine when it died runs again alone; after its third death it is given up.
-- A row over its time is tried once more; if the engine is not well either, the engine is restarted, and that counts as its death.
+- A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its third death it is given up.
+- A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
+- An engine that has rows inside and gets nowhere (`gpu_job.watchdog`) is ended.
 - An engine that dies with nothing inside, or does not start, is no row's fault: after three times in a row the worker gives up.
 - An engine that runs but takes no connection is waited for, since nothing of the row was sent; if it is ours it is ended after a while.
 - No row is sent between the death of an engine and the start of the next one.
@@ -13,7 +14,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import suppress
 from http import HTTPStatus
 
 from gpu_job.adapters import Adapters
@@ -23,6 +24,7 @@ from gpu_job.media import Media
 from gpu_job.row import Finished, Garbage, Row, finish, give_up, read, refuse
 from gpu_job.structured import INVALID, StructuredOutputs
 from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply, Way
+from gpu_job.watchdog import Watchdog
 
 DEATHS = 3
 FAILURES = 3
@@ -42,7 +44,20 @@ _log = logging.getLogger("slackwater.worker")
 
 
 class Dispatcher:
-    """One engine, kept alive, and the rows sent to it."""
+    """One engine, kept alive, and the rows sent to it.
+
+    Args:
+        engine: The engine.
+        upstream: The way into it.
+        media: What fetches the media of rows.
+        adapters: What loads the adapters of rows.
+        structured: What checks structured outputs.
+        max_in_flight: The most rows at once.
+        row_seconds: The longest that one row may take.
+        stall_seconds: The longest that the engine may get nowhere with rows inside.
+        sleep: Waits so many seconds.
+
+    """
 
     def __init__(
         self,
@@ -52,7 +67,9 @@ class Dispatcher:
         media: Media,
         adapters: Adapters,
         structured: StructuredOutputs,
+        max_in_flight: int,
         row_seconds: float,
+        stall_seconds: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
         self._engine = engine
@@ -62,7 +79,9 @@ class Dispatcher:
         self._structured = structured
         self._row_seconds = row_seconds
         self._sleep = sleep
-        self._gate = Gate()
+        self._gate = Gate(max_in_flight)
+        self._inside = 0
+        self._watchdog = Watchdog(upstream, stall_seconds=stall_seconds, inside=lambda: self._inside, sleep=sleep)
         self._ready = asyncio.Event()
         self._used = False  # whether this generation was sent a row
 
@@ -86,9 +105,23 @@ class Dispatcher:
         except EngineFailed as failure:
             return failure
         self._ready.set()
-        await self._engine.wait_exit()
+        await self._watched()
         self._ready.clear()
         return None
+
+    async def _watched(self) -> None:
+        """Return when the engine is dead, be it that it has to be ended."""
+        exited = asyncio.create_task(self._engine.wait_exit())
+        hung = asyncio.create_task(self._watchdog.hung())
+        try:
+            await asyncio.wait([exited, hung], return_when=asyncio.FIRST_COMPLETED)
+            if not exited.done():
+                _log.warning("the engine gets nowhere, with %d requests inside", self._inside)
+                await self._ended(self._engine.generation)
+                await exited  # one that somebody else runs may hang on
+        finally:
+            exited.cancel()
+            hung.cancel()
 
     async def ready(self) -> None:
         """Return when the engine takes rows."""
@@ -101,16 +134,13 @@ class Dispatcher:
 
     async def _answer(self, row: Row) -> Finished:
         while True:
-            async with self._place(row):
+            async with self._gate.inside(row.deaths):
                 await self._ready.wait()
                 finished = await self._try(row)
             if finished is not None:
                 return finished
             if row.failures:
                 await self._sleep(0.25 * 4 ** (row.failures - 1))
-
-    def _place(self, row: Row) -> AbstractAsyncContextManager[None]:
-        return self._gate.alone() if row.deaths else self._gate.together()
 
     async def _try(self, row: Row) -> Finished | None:
         """Send the row once; None means: again."""
@@ -119,7 +149,7 @@ class Dispatcher:
         try:
             reply = await self._adapters.refusal(row.request.model, generation)
             if reply is None:
-                reply = await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
+                reply = await self._post(row)
         except EngineUnreachable as error:
             if await self._died(generation):
                 return self._death(row) if error.sent else None
@@ -127,6 +157,13 @@ class Dispatcher:
         except EngineTimeout:
             return await self._timed_out(row, generation)
         return await self._judge(row, reply, generation)
+
+    async def _post(self, row: Row) -> Reply:
+        self._inside += 1
+        try:
+            return await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
+        finally:
+            self._inside -= 1
 
     async def _shut_out(self, row: Row, generation: int) -> Finished | None:
         """Wait for an engine that takes no connection; one that is well all the same has failed the row."""
@@ -171,11 +208,12 @@ class Dispatcher:
         return _give_up(row, f"The engine gave no readable answer in {FAILURES} attempts.")
 
     async def _timed_out(self, row: Row, generation: int) -> Finished | None:
+        if self._over(generation) or (not await self._engine.alive() and await self._ended(generation)):
+            return self._death(row)
         row.timeouts += 1
-        over = self._over(generation) or (not await self._engine.alive() and await self._ended(generation))
         if row.timeouts >= TIMEOUTS:
             return _give_up(row, f"The request took longer than {self._row_seconds:g} s, {TIMEOUTS} times.")
-        return self._death(row) if over else None
+        return None
 
     async def _ended(self, generation: int) -> bool:
         """End an engine that is not well, and say whether that could be done: one that somebody else runs goes on."""

@@ -67,6 +67,9 @@ class Way(Protocol):
     async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - each row has its own
         """Send one row's body and give the whole answer. EngineUnreachable, EngineTimeout."""
 
+    async def metrics(self) -> dict[str, float]:
+        """Read the engine's counters and gauges; empty where it has none. EngineUnreachable, EngineTimeout."""
+
 
 class Upstream:
     """The connections to one engine, wherever its newest generation serves. Built in a running loop, used `async with`.

@@ -161,6 +161,7 @@ class Backend:
             heartbeat_seconds=options.heartbeat_seconds,
             idle_seconds=options.idle_seconds,
             row_seconds=options.row_seconds,
+            stall_seconds=options.stall_seconds,
             chunk_seconds=options.chunk_seconds,
         )
         return [sys.executable, "-m", "gpu_job"], {**os.environ, **environment, **settings.to_env()}

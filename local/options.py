@@ -34,6 +34,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         heartbeat_seconds: How often leases are renewed.
         idle_seconds: How long a worker without work waits for some.
         row_seconds: The longest that one request may take.
+        stall_seconds: The longest that an engine may compute nothing while requests are inside.
         chunk_seconds: How long finished rows wait for more, before they are committed.
         sweep_seconds: How often batches without an execution are looked for.
 
@@ -49,6 +50,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat_seconds: float = 5.0
     idle_seconds: float = 600.0
     row_seconds: float = 900.0
+    stall_seconds: float = 300.0
     chunk_seconds: float = 5.0
     sweep_seconds: float = 15.0
 

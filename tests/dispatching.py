@@ -23,6 +23,8 @@ def dispatcher(
     upstream: Way,
     *,
     row_seconds: float,
+    max_in_flight: int = 64,
+    stall_seconds: float = 300.0,
     adapters: Mapping[str, Model] | None = None,
     blobs: Blobs | None = None,
     folder: Path = Path("/nowhere"),
@@ -38,5 +40,7 @@ def dispatcher(
         media=Media(fetcher or Fetcher(resolve)),
         adapters=Adapters(adapters or {}, files=files, upstream=upstream, sleep=fetch_sleep),
         structured=structured or StructuredOutputs(),
+        max_in_flight=max_in_flight,
         row_seconds=row_seconds,
+        stall_seconds=stall_seconds,
     )

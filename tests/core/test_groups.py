@@ -1,4 +1,4 @@
-"""Lines that begin alike go side by side, within a window of the file."""
+"""Lines that begin alike go side by side, and long answers first, within a window of the file."""
 
 from itertools import groupby
 
@@ -10,7 +10,9 @@ from shared.core.scan import Entry
 from tests.core.lines import CHAT
 
 
-def entry(line: int, prefixes: tuple[int, ...] = (0, 0), model: str = "m", offset: int | None = None) -> Entry:
+def entry(
+    line: int, prefixes: tuple[int, ...] = (0, 0), model: str = "m", offset: int | None = None, cap: int = 0
+) -> Entry:
     """Give a line of 100 bytes."""
     return Entry(
         line=line,
@@ -19,7 +21,7 @@ def entry(line: int, prefixes: tuple[int, ...] = (0, 0), model: str = "m", offse
         custom_id=f"r{line}",
         url=CHAT,
         model=model,
-        cap=0,
+        cap=cap,
         n=1,
         prefixes=prefixes,
     )
@@ -43,6 +45,18 @@ def test_longer_beginnings_are_groups_within_shorter_ones() -> None:
 def test_equal_beginnings_of_two_models_are_two_groups() -> None:
     """An adapter computes other values than its base."""
     assert [1, 3, 2] == order(entry(1), entry(2, model="ft:m:1"), entry(3))
+
+
+def test_long_answers_come_first() -> None:
+    """A line that names no limit may have the longest."""
+    caps = enumerate([8, 512, 0, 64, 512])
+    assert [2, 1, 4, 3, 0] == order(*[entry(line, (line, line), cap=cap) for line, cap in caps])
+
+
+def test_a_group_comes_where_its_longest_answer_belongs_and_stays_together() -> None:
+    """Its lines too begin with the longest."""
+    lines = [(7, 8), (8, 64), (7, 512), (8, 64), (9, 100)]
+    assert [2, 0, 4, 1, 3] == order(*[entry(line, (start, 0), cap=cap) for line, (start, cap) in enumerate(lines)])
 
 
 def test_a_file_without_groups_keeps_its_order() -> None:
@@ -69,10 +83,14 @@ def test_a_window_has_no_more_lines_than_memory_is_for() -> None:
     assert set(range(WINDOW_LINES)) == set(found[:WINDOW_LINES])
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from("ab")), max_size=30))
-def test_every_line_is_there_once_and_beside_its_like(drawn: list[tuple[int, int, str]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2), st.integers(0, 2), st.sampled_from("ab"), st.sampled_from((0, 1, 9))), max_size=30
+    )
+)
+def test_every_line_is_there_once_and_beside_its_like(drawn: list[tuple[int, int, str, int]]) -> None:
     """A group that was left does not come again."""
-    lines = [entry(line, (first, second), model) for line, (first, second, model) in enumerate(drawn)]
+    lines = [entry(line, (first, second), model, cap=cap) for line, (first, second, model, cap) in enumerate(drawn)]
     found = list(grouped(lines))
     assert lines == sorted(found, key=lambda entry: entry.line)
     ways = [way for way, _ in groupby(found, key=lambda entry: (entry.model, entry.prefixes))]

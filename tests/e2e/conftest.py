@@ -21,6 +21,8 @@ OPTIONS = (
     "--max-workers=2",
     "--shard-lines=200",
 )
+STALL_SECONDS = 45
+"""Of vLLM on a CPU that other programs use as well: no step of it takes so long."""
 
 
 @pytest.fixture(scope="session")
@@ -55,7 +57,7 @@ def vllm_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalStack]
         folder = Options().folder / kept
         folder.mkdir(parents=True, exist_ok=True)
         (state / kept).symlink_to(folder)
-    with running(state, f"--models={_models_with_adapters(state)}") as stack:
+    with running(state, f"--models={_models_with_adapters(state)}", f"--stall-seconds={STALL_SECONDS}") as stack:
         yield stack
 
 

@@ -22,6 +22,7 @@ from shared.settings import ApiSettings
 ENDED = {"completed", "failed", "expired", "cancelled"}
 START_SECONDS = 120.0
 END_SECONDS = 200.0
+CORE = "VLLM::EngineCore"
 SERVER = "vllm.entrypoints.openai.api_server"
 
 
@@ -59,6 +60,11 @@ class LocalStack:
             for pid, args in _processes()
             if SERVER in args and "gpu_job.leash" not in args and mine in _environment(pid)
         ]
+
+    def engine_cores(self) -> list[int]:
+        """Give the process ids of what computes behind vLLM's servers."""
+        servers = self.engines()
+        return [pid for pid, args in _processes() if CORE in args and _parent(pid) in servers]
 
     def echo_engines(self) -> list[int]:
         """Give the process ids of the echo engines."""
@@ -220,6 +226,14 @@ def _environment(pid: int) -> bytes:
         return Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
         return b""
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return None
+    return int(status.partition("\nPPid:")[2].split()[0])
 
 
 def processes_of(state: Path) -> list[list[str]]:

@@ -31,7 +31,7 @@ def _lines(dice: random.Random, batch: int) -> list[dict[str, Any]]:
     lines = []
     for index in range(LINES):
         what = dice.choices(["", *TROUBLE], weights=[1000, 2, 2, 1])[0]
-        text = what or f"hello {batch}-{index} [[delay {dice.uniform(0, 0.6):.3f}]]"
+        text = what or f"hello {batch}-{index} [[delay {dice.uniform(0, 3):.3f}]]"
         lines.append(chat(f"{batch}-{index}", text))
     return lines
 
@@ -55,16 +55,17 @@ class Storm:
         self._thread.join()
 
     def _rage(self) -> None:
-        acts = [self._kill, self._end, self._freeze, self._kill_engine]
+        acts = [self._kill, self._end, self._freeze, self._kill_engine, self._freeze_engine]
         for _ in range(self._dice.randint(2, 5)):
-            if self._calm.wait(self._dice.uniform(0.3, 3.0)):
+            if self._calm.wait(self._dice.uniform(0.1, 1.5)):
                 return
             act, choice = self._dice.choice(acts), self._dice.random()
-            while not (workers := sorted(self._stack.workers())):
+            there = self._stack.echo_engines if act in acts[3:] else self._stack.workers
+            while not (found := sorted(there())):  # they come and go
                 if self._calm.wait(0.05):
                     return
             with suppress(ProcessLookupError):
-                act(workers[int(choice * len(workers))])
+                act(found[int(choice * len(found))])
                 self.met += 1
 
     def _kill(self, worker: int) -> None:
@@ -80,11 +81,11 @@ class Storm:
         finally:
             os.kill(worker, signal.SIGCONT)
 
-    def _kill_engine(self, _worker: int) -> None:
-        engines = self._stack.echo_engines()
-        if not engines:
-            raise ProcessLookupError
-        os.kill(engines[0], signal.SIGKILL)
+    def _kill_engine(self, engine: int) -> None:
+        os.kill(engine, signal.SIGKILL)
+
+    def _freeze_engine(self, engine: int) -> None:
+        os.kill(engine, signal.SIGSTOP)  # nobody wakes it: it has to be found out
 
 
 def assert_answered(line: dict[str, Any], row: dict[str, Any]) -> None:

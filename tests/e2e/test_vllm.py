@@ -161,16 +161,23 @@ def test_completions_and_responses(vllm_stack: LocalStack) -> None:
     assert json.loads(found["json"]["output"][-1]["content"][0]["text"])["city"] in {"Paris", "Rome"}
 
 
-def test_an_engine_that_is_killed_in_the_middle(vllm_stack: LocalStack) -> None:
-    """The next one takes over what was inside, and loads its adapters again; nothing is lost, and nothing answered twice."""
+@pytest.mark.parametrize("fault", ["killed", "hung"])
+def test_an_engine_that_is_killed_or_hangs_in_the_middle(vllm_stack: LocalStack, fault: str) -> None:
+    """The next one takes over what was inside, and loads its adapters again; nothing is lost, and nothing answered twice.
+
+    A core that hangs leaves the server in front of it well.
+    """
     names = [MODEL, f"ft:{MODEL}:one"]
     lines = [chat(f"short {n}", "hi", names[n % 2], max_tokens=2) for n in range(4)]
     lines += [chat(f"long {n}", "Count.", names[n % 2], max_tokens=60, ignore_eos=True) for n in range(4)]
     with vllm_stack.client() as client:
         batch = until(client, submit(client, lines), done=1)
-        for pid in vllm_stack.engines():
-            os.kill(pid, signal.SIGKILL)
+        hit = vllm_stack.engines() if fault == "killed" else vllm_stack.engine_cores()
+        for pid in hit:
+            os.kill(pid, signal.SIGKILL if fault == "killed" else signal.SIGSTOP)
         batch = until(client, batch)
+        assert hit
+        assert not {*hit} & {*vllm_stack.engines(), *vllm_stack.engine_cores()}
         found = assert_exactly_once(client, batch, lines)
     assert "completed" == batch.status
     assert {200} == {row["response"]["status_code"] for row in found.values()}

@@ -1,10 +1,12 @@
-"""The gate: together or alone, and nobody who was taken out of it leaves it locked."""
+"""The gate: all together, in companies, or alone; and nobody who was taken out of it leaves it locked."""
 
 import asyncio
 
 from gpu_job.gate import Gate
 
 CROWD = 20
+MOST = 9
+"""Three of a company."""
 
 
 async def steps(number: int) -> None:
@@ -13,50 +15,49 @@ async def steps(number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def test_rows_are_inside_together_or_one_is_alone() -> None:
-    """Who wants to be alone waits for those inside, and goes before those who come later."""
-    gate, order = Gate(), []
-    leave = asyncio.Event()
+async def test_the_more_deaths_the_fewer_are_inside_together() -> None:
+    """Who wants less company waits for those inside, and goes before those who come later."""
+    gate, order, leave = Gate(MOST), [], asyncio.Event()
 
-    async def together(name: str) -> None:
-        async with gate.together():
+    async def go(name: str, deaths: int, event: asyncio.Event | None = None) -> None:
+        async with gate.inside(deaths):
             order.append(name)
-            await leave.wait()
-
-    async def alone(name: str) -> None:
-        async with gate.alone():
-            order.append(name)
-            await steps(5)
+            await (event.wait() if event else steps(5))
             order.append(f"{name} out")
 
     async with asyncio.TaskGroup() as group:
         for name in ("a", "b"):
-            group.create_task(together(name))
+            group.create_task(go(name, 0, leave))
         await steps(3)
-        group.create_task(alone("x"))
+        for name in ("p", "q", "r", "s"):
+            group.create_task(go(name, 1))
+        for name in ("x", "y"):
+            group.create_task(go(name, 2))
         await steps(3)
-        group.create_task(together("c"))
-        group.create_task(alone("y"))
+        group.create_task(go("c", 0))
         await steps(10)
         assert ["a", "b"] == order
         leave.set()
-    assert ["a", "b", "x", "x out", "y", "y out", "c"] == order
+    alone, company = ["x", "x out", "y", "y out"], ["p", "q", "r", "p out"]
+    assert ["a", "b", "a out", "b out", *alone, *company] == order[:12]
+    assert {"s", "q out", "r out", "s out"} == {*order[12:16]}
+    assert ["c", "c out"] == order[16:]
 
 
 async def test_whoever_is_cancelled_however_often_leaves_the_gate_as_it_was() -> None:
     """A shard may be stopped and lost at once: its rows are then told twice to go, inside the gate or before it."""
     for began in range(1, CROWD):
-        gate, leave = Gate(), asyncio.Event()
+        gate, leave = Gate(MOST), asyncio.Event()
 
-        async def alone(gate: Gate = gate, leave: asyncio.Event = leave) -> None:
-            async with gate.alone():
+        async def suspected(deaths: int, gate: Gate = gate, leave: asyncio.Event = leave) -> None:
+            async with gate.inside(deaths):
                 await leave.wait()
 
         async def together(gate: Gate = gate) -> None:
-            async with gate.together():
+            async with gate.inside(0):
                 await asyncio.Event().wait()
 
-        suspect = asyncio.create_task(alone())
+        suspects = [asyncio.create_task(suspected(deaths)) for deaths in (1, 2)]
         await steps(3)
         crowd = [asyncio.create_task(together()) for _ in range(CROWD)]
         await steps(3)
@@ -68,6 +69,6 @@ async def test_whoever_is_cancelled_however_often_leaves_the_gate_as_it_was() ->
             await steps(1)
         for task in crowd:
             task.cancel()
-        await asyncio.wait([suspect, *crowd])
-        async with asyncio.timeout(5), gate.alone():
+        await asyncio.wait([*suspects, *crowd])
+        async with asyncio.timeout(5), gate.inside(2):
             pass

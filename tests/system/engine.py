@@ -29,6 +29,7 @@ class ScriptedEngine:
         seen: Every prompt that came in, in order.
         bodies: The bodies that came in with them.
         well: Whether it answers its health check.
+        stalled: Whether it computes nothing any more, which its health check does not tell.
         away: Whether it takes no connection, for rows or for health checks.
         broken: How many of the next starts fail.
 
@@ -43,8 +44,10 @@ class ScriptedEngine:
         self.seen: list[str] = []
         self.bodies: list[bytes] = []
         self.well = True
+        self.stalled = False
         self.away = False
         self.broken = 0
+        self._answered = 0
         self._end: asyncio.Future[None] | None = None
 
     async def start(self) -> None:
@@ -55,6 +58,7 @@ class ScriptedEngine:
             raise EngineFailed("the test wants it so")
         self.generation += 1
         self.well = True
+        self.stalled = False
         self.away = False
         self._end = asyncio.get_running_loop().create_future()
 
@@ -99,7 +103,7 @@ class ScriptedEngine:
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-                while not self.well and not self.exited():  # nothing comes out
+                while (self.stalled or not self.well) and not self.exited():  # nothing comes out
                     await asyncio.wait([self._end], timeout=1)
         except TimeoutError:
             raise EngineTimeout("not in time") from None
@@ -108,7 +112,19 @@ class ScriptedEngine:
             work.cancel()
         if self._end.done() or not work.done():
             raise EngineUnreachable("it died", sent=True)
+        self._answered += 1
         return work.result()
+
+    async def metrics(self) -> dict[str, float]:
+        """As `Upstream.metrics`."""
+        if self.away or self.exited():
+            raise EngineUnreachable("nobody is there", sent=False)
+        if not self.well:
+            raise EngineTimeout("not in time")
+        return {
+            "process_cpu_seconds_total": asyncio.get_running_loop().time(),
+            "vllm:request_success_total": self._answered,
+        }
 
 
 class RemoteEngine(ScriptedEngine):
@@ -167,6 +183,12 @@ async def crash(engine: ScriptedEngine, _prompt: str) -> Reply:
 async def hang(engine: ScriptedEngine, _prompt: str) -> Reply:
     """Never answer anything any more, health checks neither."""
     engine.well = False
+    return await _for_ever()
+
+
+async def stall(engine: ScriptedEngine, _prompt: str) -> Reply:
+    """Compute nothing any more, of anything, and say that all is well."""
+    engine.stalled = True
     return await _for_ever()
 
 

@@ -15,11 +15,12 @@ from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
 from tests import dispatching
-from tests.system.engine import RemoteEngine, ScriptedEngine, echo, hang
+from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, echo, hang, slowly, stall
 
 URL = "/v1/chat/completions"
 MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
 SECONDS = 60.0
+STALL = 300.0
 
 
 def row(prompt: str) -> Row:
@@ -32,10 +33,20 @@ def row(prompt: str) -> Row:
     return prepare(plan, 0, request, MODEL)
 
 
+class Mute(ScriptedEngine):
+    """An engine that has no metrics."""
+
+    async def metrics(self) -> dict[str, float]:
+        """As `Upstream.metrics`."""
+        return {}
+
+
 @asynccontextmanager
-async def kept_alive(engine: ScriptedEngine) -> AsyncIterator[tuple[Dispatcher, "asyncio.Task[None]"]]:
+async def kept_alive(
+    engine: ScriptedEngine, row_seconds: float = SECONDS
+) -> AsyncIterator[tuple[Dispatcher, "asyncio.Task[None]"]]:
     """Give a dispatcher whose engine is ready, and the task that keeps it so."""
-    dispatcher = dispatching.dispatcher(engine, engine, row_seconds=SECONDS)
+    dispatcher = dispatching.dispatcher(engine, engine, row_seconds=row_seconds, stall_seconds=STALL)
     keeper = asyncio.create_task(dispatcher.keep_alive())
     await dispatcher.ready()
     yield dispatcher, keeper
@@ -92,12 +103,67 @@ async def test_an_engine_of_ours_that_takes_no_connection_any_more_is_restarted(
 
 
 async def test_rows_that_waited_in_vain_for_an_unwell_engine_are_not_given_up_for_its_second_death() -> None:
-    """Each runs again alone; so the one that hangs the engine hangs nobody else's second try."""
+    """They run again in companies; who had to wait beside the one that hangs the engine runs alone then."""
     engine = ScriptedEngine({"poison": hang})
     async with kept_alive(engine) as (dispatcher, _):
-        rows = [row("poison"), *(row(f"prompt {n}") for n in range(5))]
+        rows = [row("poison"), *(row(f"prompt {n}") for n in range(20))]
         finished = await asyncio.gather(*map(dispatcher.answer, rows))
-    assert [False, True, True, True, True, True] == [one.ok for one in finished]
+    assert [False] + 20 * [True] == [one.ok for one in finished]
+
+
+async def test_an_engine_with_rows_inside_that_computes_nothing_is_restarted() -> None:
+    """It says that it is well, and rows might take hours: only what it has computed tells."""
+    engine = ScriptedEngine({"poison": stall})
+    async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
+        began = asyncio.get_running_loop().time()
+        rows = [row("poison"), *(row(f"prompt {n}") for n in range(20))]
+        finished = await asyncio.gather(*map(dispatcher.answer, rows))
+        assert asyncio.get_running_loop().time() - began < 4 * STALL
+    assert [False] + 20 * [True] == [one.ok for one in finished]
+    assert 4 == engine.generation
+
+
+async def test_an_engine_that_does_not_tell_its_metrics_any_more_is_restarted() -> None:
+    """It takes rows and answers nothing at all."""
+    engine = ScriptedEngine({"poison": hang})
+    async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
+        assert not (await dispatcher.answer(row("poison"))).ok
+    assert 3 == engine.generation
+
+
+async def test_an_engine_that_gets_on_however_slowly_is_left_alone() -> None:
+    """One row broods for half a day beside others that come and go; and afterwards nothing is inside for as long."""
+    gate = asyncio.Event()
+    engine = ScriptedEngine({"long": after(gate)})
+    async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
+        long = asyncio.create_task(dispatcher.answer(row("long")))
+        for number in range(200):
+            assert (await dispatcher.answer(row(f"prompt {number}"))).ok
+            await asyncio.sleep(0.8 * STALL)
+        gate.set()
+        assert (await long).ok
+        await asyncio.sleep(43200)
+    assert 1 == engine.generation
+
+
+async def test_an_engine_without_metrics_has_the_time_of_its_rows() -> None:
+    """Whether it gets on is not known."""
+    engine = Mute({"poison": stall})
+    async with kept_alive(engine, row_seconds=10 * STALL) as (dispatcher, _):
+        assert not (await dispatcher.answer(row("poison"))).ok
+    assert 1 == engine.generation
+
+
+async def test_rows_that_were_in_a_dead_engine_do_not_go_one_by_one() -> None:
+    """Each takes a second: alone they would take a minute after every death."""
+    engine = ScriptedEngine({f"prompt {n}": slowly for n in range(64)})
+    async with kept_alive(engine) as (dispatcher, _):
+        rows = [asyncio.create_task(dispatcher.answer(row(f"prompt {n}"))) for n in range(64)]
+        await asyncio.sleep(0.5)
+        engine.die()
+        await asyncio.sleep(STARTING + 10)
+        assert all(task.done() for task in rows)
+        assert all(task.result().ok for task in rows)
 
 
 async def test_an_engine_that_does_not_start_is_tried_three_times() -> None:

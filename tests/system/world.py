@@ -220,7 +220,13 @@ class World:
         return Worker(
             settings,
             self.model,
-            dispatcher=dispatcher(engine, engine, row_seconds=settings.row_seconds),
+            dispatcher=dispatcher(
+                engine,
+                engine,
+                max_in_flight=self.model.max_in_flight,
+                row_seconds=settings.row_seconds,
+                stall_seconds=settings.stall_seconds,
+            ),
             committer=Committer(blobs=self.blobs, log=self.chunks, new_id=self.new_id, sleep=self.pass_time),
             leasing=Leasing(
                 settings,
