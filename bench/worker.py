@@ -84,7 +84,7 @@ class Case:
     url: str = URL
     source: str = "smollm2-135m"
     context: int = 2048
-    size: ShardSize = ShardSize()
+    shard_lines: int = 1000
 
 
 def _text(rng: random.Random, words: int) -> str:
@@ -273,7 +273,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
         registry=world.registry,
         clock=time.time,
         timing=Timing(),
-        shard_size=case.size,
+        shard_size=ShardSize(lines=case.shard_lines),
     )
     pipeline.admit(batch.ref)
     pipeline.plan(batch.ref)
@@ -353,14 +353,17 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="mixed,prefixes,tiny,embeddings")
     parser.add_argument("--file-order", action="store_true", help="the plan leaves the lines as they stand")
-    parser.add_argument("--shard-lines", type=int, default=ShardSize().lines, help="the most lines of a shard")
+    parser.add_argument("--shard-lines", type=int, default=Case.shard_lines, help="the most lines of a shard")
     args = parser.parse_args()
     if args.file_order:
         pipeline_service.grouped = iter
     if not ENGINE_PYTHON.exists():
         sys.exit("this benchmark needs the engine and its model: run `make setup`")
-    size = ShardSize(lines=args.shard_lines)
-    chosen = {name: replace(case, size=size) for name, case in cases().items() if name in args.only.split(",")}
+    chosen = {
+        name: replace(case, shard_lines=args.shard_lines)
+        for name, case in cases().items()
+        if name in args.only.split(",")
+    }
     if missing := {case.source for case in chosen.values() if not _weights(case).exists()}:
         sys.exit(f"this benchmark needs {', '.join(sorted(missing))}: run `make setup`")
     table = Table(title=f"First request sent to last row durable, medians of {args.runs}")

@@ -31,7 +31,6 @@ from shared.settings import WorkerSettings
 
 NOT_NOW = (Conflict, Unavailable)
 """A store that is away, or a record that too many change at once: what was to be done can wait, or somebody else does it."""
-POLL_SECONDS = 0.3
 AWAY_SECONDS = 5.0
 """How long a worker waits for a store that is away, before it takes another shard or goes."""
 STOP_GRACE = 5.0
@@ -141,11 +140,11 @@ class Worker:
                 busy_at = self._time()
             elif self._runs:
                 busy_at = self._time()
-                await self._before_stop(self._sleep(POLL_SECONDS))
+                await self._before_stop(self._sleep(self._settings.poll_seconds))
             elif self._time() - busy_at > self._settings.idle_seconds and await self._may_leave():
                 return
             else:
-                await self._before_stop(self._sleep(POLL_SECONDS))
+                await self._before_stop(self._sleep(self._settings.poll_seconds))
 
     async def _wait_for_stores(self, message: str) -> None:
         _log.warning("%s", message)

@@ -46,6 +46,8 @@ from shared.settings import Settings, TaskSettings, WorkerSettings
 BUCKET = "slackwater"
 TABLES = "slackwater"
 QUEUE = "slackwater-workers"
+POLL_SECONDS = 0.3
+"""Here a look costs nothing, and somebody is waiting."""
 DEFINITION = "slackwater-worker"
 ACCOUNT = "123456789012"
 STATE_MACHINE = "slackwater-lifecycle"
@@ -160,6 +162,7 @@ class Backend:
             lease_seconds=options.lease_seconds,
             heartbeat_seconds=options.heartbeat_seconds,
             idle_seconds=options.idle_seconds,
+            poll_seconds=POLL_SECONDS,
             row_seconds=options.row_seconds,
             stall_seconds=options.stall_seconds,
             chunk_seconds=options.chunk_seconds,

@@ -109,6 +109,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
         lease_seconds: How long a lease lasts that nobody renews.
         heartbeat_seconds: How often leases are renewed.
         idle_seconds: How long a worker without work waits for some before it exits.
+        poll_seconds: How often it looks for some; each look is two or more reads of the queue.
         row_seconds: The longest that one request may take.
         stall_seconds: The longest that the engine may compute nothing while requests are inside.
         chunk_seconds: How long finished rows wait for more, before they are committed.
@@ -126,6 +127,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
     lease_seconds: float = 60.0
     heartbeat_seconds: float = 15.0
     idle_seconds: float = 120.0
+    poll_seconds: float = 2.0
     row_seconds: float = 3600.0
     stall_seconds: float = 300.0
     chunk_seconds: float = 10.0
