@@ -31,7 +31,7 @@ def _lines(dice: random.Random, batch: int) -> list[dict[str, Any]]:
     lines = []
     for index in range(LINES):
         what = dice.choices(["", *TROUBLE], weights=[1000, 2, 2, 1])[0]
-        text = what or f"hello {batch}-{index} [[delay {dice.uniform(0, 3):.3f}]]"
+        text = what or f"hello {batch}-{index} [[delay {dice.uniform(0, 2):.3f}]]"
         lines.append(chat(f"{batch}-{index}", text))
     return lines
 
