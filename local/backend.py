@@ -55,6 +55,7 @@ KEYS = {"sk-local": "org-local", "sk-limited": "org-limited"}
 SCOPES = ("batch:write", "batch:read", "inference:write", "requests:read", "routing:write", "read")
 ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE}"
 
+LOOK_SECONDS = 0.5
 ASL = ROOT / "infra" / "lifecycle.asl.json"
 STATES: dict[str, Handler] = {
     "Validate": validate.handler,
@@ -222,7 +223,8 @@ def main() -> int:
     sys.stdout.flush()
     # Who started us has read that line, and reads no more: what handlers log goes where all else goes, before the pipe is full and blocks them.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    told.wait()
+    while not told.wait(LOOK_SECONDS):  # a signal that came just before an endless wait would not end it
+        pass
     backend.stop()
     return 0
 
