@@ -2,7 +2,8 @@
 
 Rules:
 - A refusal (4xx) is final: it is the row's answer.
-- A failure of a living engine (5xx, 429, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
+- A failure of a living engine (5xx, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
+- An engine that has too much to do (429, 503) is tried for about a minute.
 - A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its third death it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
 - An engine that has rows inside and gets nowhere (`gpu_job.watchdog`) is ended.
@@ -28,6 +29,9 @@ from gpu_job.watchdog import Watchdog
 
 DEATHS = 3
 FAILURES = 3
+BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
+PAUSES = (0.25, 1.0, 4.0, 16.0, 30.0)
+"""Seconds between the tries of a row that failed; only a busy engine is tried so often."""
 TIMEOUTS = 2
 STARTS = 3
 START_PAUSE = 5.0
@@ -140,7 +144,7 @@ class Dispatcher:
             if finished is not None:
                 return finished
             if row.failures:
-                await self._sleep(0.25 * 4 ** (row.failures - 1))
+                await self._sleep(PAUSES[row.failures - 1])
 
     async def _try(self, row: Row) -> Finished | None:
         """Send the row once; None means: again."""
@@ -201,7 +205,8 @@ class Dispatcher:
 
     def _failed(self, row: Row, reply: Reply | None) -> Finished | None:
         row.failures += 1
-        if row.failures < FAILURES:
+        busy = reply is not None and reply.status in BUSY
+        if row.failures < FAILURES or (busy and row.failures <= len(PAUSES)):
             return None
         if reply is not None:
             return finish(row, reply)

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.stack
 
 SEEDS = range(int(os.environ.get("SLACKWATER_STORMS", "3")))
 LINES = 400
-TROUBLE = ("[[status 503]]", "[[nan]]", "[[crash]]")
+TROUBLE = ("[[status 500]]", "[[nan]]", "[[crash]]")
 FROZEN = 10.0
 """Seconds: longer than a lease of this stack lasts, so that who wakes up is a zombie."""
 

@@ -15,7 +15,7 @@ from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
 from tests import dispatching
-from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, echo, hang, slowly, stall
+from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, echo, hang, overloaded, slowly, stall
 
 URL = "/v1/chat/completions"
 MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
@@ -152,6 +152,16 @@ async def test_an_engine_without_metrics_has_the_time_of_its_rows() -> None:
     async with kept_alive(engine, row_seconds=10 * STALL) as (dispatcher, _):
         assert not (await dispatcher.answer(row("poison"))).ok
     assert 1 == engine.generation
+
+
+async def test_an_engine_that_has_too_much_to_do_is_waited_for() -> None:
+    """One that somebody else runs may limit how much it takes a minute."""
+    engine = ScriptedEngine({"hello": overloaded})
+    async with kept_alive(engine) as (dispatcher, _):
+        answer = asyncio.create_task(dispatcher.answer(row("hello")))
+        await asyncio.sleep(40)
+        engine.script["hello"] = echo
+        assert (await answer).ok
 
 
 async def test_rows_that_were_in_a_dead_engine_do_not_go_one_by_one() -> None:

@@ -129,7 +129,7 @@ async def test_a_row_that_is_always_answered_503_gets_that_as_its_row(wide: Worl
     row = await answered_but_one(wide, overloaded)
     assert (503, "no room") == (row["response"]["status_code"], row["response"]["body"]["error"]["message"])
     assert row["error"] is None
-    assert 3 == wide.hands[0].engine.seen.count("poison")
+    assert 6 == wide.hands[0].engine.seen.count("poison")
 
 
 async def test_a_row_that_is_refused_gets_the_engines_reason(wide: World) -> None:
