@@ -1,10 +1,15 @@
 """The lines of a shard, read from its input in few ranges: lines that are near to each other are one read, and so are the sections that they are of.
 
-Memory: the lines and the sections of one read, some MiB each or one that is larger. A section that the next lines need too is kept.
+The plan moves lines within a window of the file, by the lengths of their answers for one: neighbours in the shard are far from each other in the file then.
+So a window's lines are read together, in the file's order, and given in the shard's.
+
+Memory: the lines and the sections of one window, some MiB each or one that is larger. A section that the next lines need too is kept.
 """
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from math import inf
 from typing import NamedTuple, Protocol, Self
 
 from shared.core import request_line, sectioned
@@ -14,7 +19,7 @@ from shared.core.request_line import LineError, RequestLine
 from shared.core.sectioned import Shared, Span
 from shared.ports import Blobs
 
-READ_BYTES = WINDOW_BYTES  # within which the plan has moved lines: they are one read in any order
+READ_BYTES = WINDOW_BYTES  # within which the plan has moved lines
 READ_GAP = 1 << 20
 SECTIONS_BYTES = 4 << 20
 
@@ -75,25 +80,45 @@ class _Piece(Protocol):
     def length(self) -> int: ...
 
 
-class _Read(NamedTuple):
+class _Range(NamedTuple):
     """Bytes of the input, from `start` on."""
 
     start: int
     data: bytes
 
-    @classmethod
-    def of(cls, blobs: Blobs, key: str, pieces: Sequence[_Piece]) -> Self:
-        """Read the range that has all the pieces."""
-        start = min(piece.offset for piece in pieces)
-        return cls(start, blobs.get(key, start, max(piece.offset + piece.length for piece in pieces)))
-
     def holds(self, piece: _Piece) -> bool:
         """Whether a piece is in it."""
         return self.start <= piece.offset and piece.offset + piece.length <= self.start + len(self.data)
 
+
+class _Read(NamedTuple):
+    """What was read at once: ranges, in order, far from each other."""
+
+    ranges: list[_Range]
+
+    @classmethod
+    def of(cls, blobs: Blobs, key: str, pieces: Iterable[_Piece]) -> Self:
+        """Read the ranges that have all the pieces, and what is between two that are near."""
+        covers: list[_Cover] = []
+        for piece in sorted(pieces, key=lambda piece: piece.offset):
+            wider = covers[-1].with_(piece) if covers else None
+            if wider is None:
+                covers.append(_Cover.of(piece))
+            else:
+                covers[-1] = wider
+        return cls([_Range(cover.start, blobs.get(key, cover.start, cover.end)) for cover in covers])
+
+    def holds(self, piece: _Piece) -> bool:
+        """Whether a piece is in it."""
+        return self._behind(piece) > 0 and self.ranges[self._behind(piece) - 1].holds(piece)
+
     def cut(self, piece: _Piece) -> bytes:
         """Give the bytes of a piece."""
-        return self.data[piece.offset - self.start : piece.offset - self.start + piece.length]
+        start, data = self.ranges[self._behind(piece) - 1]
+        return data[piece.offset - start : piece.offset - start + piece.length]
+
+    def _behind(self, piece: _Piece) -> int:
+        return bisect_right(self.ranges, piece.offset, key=lambda each: each.start)
 
 
 class _Cover(NamedTuple):
@@ -107,11 +132,15 @@ class _Cover(NamedTuple):
         """Cover one piece."""
         return cls(piece.offset, piece.offset + piece.length)
 
-    def with_(self, piece: _Piece, most: int) -> "_Cover | None":
-        """Cover a piece as well, before, behind or within it; None where that were too much, or too much in vain."""
+    def with_(self, piece: _Piece, most: float = inf) -> "_Cover | None":
+        """Cover a piece behind it as well; None where that were too much, or too much in vain."""
+        wider = self.over(piece, most)
+        return wider if piece.offset - self.end <= READ_GAP else None
+
+    def over(self, piece: _Piece, most: float) -> "_Cover | None":
+        """Cover a piece as well, wherever it is; None where that were too much."""
         wider = _Cover(min(self.start, piece.offset), max(self.end, piece.offset + piece.length))
-        gap = max(piece.offset - self.end, self.start - piece.offset - piece.length)
-        return wider if gap <= READ_GAP and wider.end - wider.start <= most else None
+        return wider if wider.end - wider.start <= most else None
 
 
 def _near(places: Iterable[Span]) -> Iterator[list[Span]]:
@@ -130,7 +159,7 @@ def _near(places: Iterable[Span]) -> Iterator[list[Span]]:
 
 
 def _windows(wanted: Iterable[tuple[int, PlanLine]]) -> Iterator[Window]:
-    """Group lines so that each group is one read, and their sections are not too much at once either."""
+    """Group lines so that a group is near enough to be held at once, and their sections are not too much at once either."""
     window: Window = []
     cover: _Cover | None = None
     sections: set[Span] = set()
@@ -138,7 +167,7 @@ def _windows(wanted: Iterable[tuple[int, PlanLine]]) -> Iterator[Window]:
     for position, line in wanted:
         more = line.section.length if line.section is not None and line.section not in sections else 0
         heavy = more and weight + more > SECTIONS_BYTES
-        cover = None if heavy else cover and cover.with_(line, READ_BYTES)
+        cover = None if heavy else cover and cover.over(line, READ_BYTES)
         if cover is None:
             if window:
                 yield window

@@ -1,5 +1,6 @@
 """A shard's lines as a worker reads them: in few ranges, and whole where they are of a section."""
 
+from random import Random
 from threading import RLock
 from typing import Any
 
@@ -12,6 +13,7 @@ from gpu_job.reading import READ_BYTES, READ_GAP, Line
 from gpu_job.row import Row, prepare
 from shared.adapters.memory import MemoryBlobs
 from shared.core.errors import Refused
+from shared.core.groups import grouped
 from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan, ShardSize, cut
 from shared.core.request_line import Limits, LineError
@@ -37,14 +39,14 @@ class CountedBlobs(MemoryBlobs):
 
 
 def planned(content: bytes) -> list[PlanLine]:
-    """Scan a file, and give its good lines as one shard has them."""
+    """Scan a file, and give its good lines in the plan's order, as one shard has them."""
     scanner = Scanner(Limits())
     try:
         index = [*scanner.feed(content), *scanner.finish()]
     except Refused:  # an empty one
         return []
     good = (item for item in entries(index) if isinstance(item, Entry))
-    return [line for shard in cut(good, ShardSize(lines=9_999, tokens=1 << 40), 1) for line in shard.lines]
+    return [line for shard in cut(grouped(good), ShardSize(lines=9_999, tokens=1 << 40), 1) for line in shard.lines]
 
 
 async def read(blobs: CountedBlobs, content: bytes) -> tuple[list[PlanLine], list[Line]]:
@@ -110,6 +112,38 @@ async def test_lines_that_the_plan_has_moved_are_one_read() -> None:
 
     assert [content[line.offset : line.offset + line.length] for line in moved] == found
     assert 1 == len(blobs.ranges)
+
+
+async def test_lines_that_the_plan_has_put_into_the_order_of_their_answers_are_few_reads() -> None:
+    """Each limit is another: neighbours in a shard stand anywhere in a window of the file."""
+    blobs = CountedBlobs()
+    chance = Random(1)
+    lines = [request(f"{number}", user="x" * 9_000, max_tokens=chance.randint(1, 4_096)) for number in range(4_000)]
+    content = jsonl(*lines)
+    blobs.put("input", content)
+    wanted = list(enumerate(planned(content)))
+
+    for start in range(0, len(wanted), 1_000):
+        blobs.ranges.clear()
+        shard = wanted[start : start + 1_000]
+        found = [line.raw async for line in reading.lines(blobs, "input", shard)]
+        assert [content[line.offset : line.offset + line.length] for _, line in shard] == found
+        assert len(shard) >= 50 * len(blobs.ranges)
+
+
+async def test_what_is_between_lines_that_are_far_from_each_other_is_not_read() -> None:
+    """In whatever order they come."""
+    blobs = CountedBlobs()
+    content = jsonl(*(request(f"{number}", user="x" * MIB) for number in range(13)))
+    blobs.put("input", content)
+    lines = planned(content)
+    few = [lines[12], lines[0], lines[6], lines[7]]
+
+    found = [line.raw async for line in reading.lines(blobs, "input", list(enumerate(few)))]
+
+    assert [content[line.offset : line.offset + line.length] for line in few] == found
+    assert 3 == len(blobs.ranges)
+    assert sum((end or 0) - start for start, end in blobs.ranges) < 5 * MIB
 
 
 async def test_a_section_among_its_lines_needs_no_read_of_its_own() -> None:
