@@ -4,7 +4,7 @@ Rules:
 - A refusal (4xx) is final: it is the row's answer.
 - A failure of a living engine (5xx, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
 - An engine that has too much to do (429, 503) is tried for about a minute.
-- A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its third death it is given up.
+- A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its second death alone it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
 - An engine that has rows inside and gets nowhere (`gpu_job.watchdog`) is ended.
 - An engine that dies with nothing inside, or does not start, is no row's fault: after three times in a row the worker gives up.
@@ -27,7 +27,8 @@ from gpu_job.structured import INVALID, StructuredOutputs
 from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply, Way
 from gpu_job.watchdog import Watchdog
 
-DEATHS = 3
+DEATHS = 4
+"""With all, in a company, and twice alone: once might be an engine that died by itself."""
 FAILURES = 3
 BUSY = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 PAUSES = (0.25, 1.0, 4.0, 16.0, 30.0)

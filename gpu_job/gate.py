@@ -1,7 +1,7 @@
 """A gate through which rows reach the engine: the more of its deaths a row was inside of, the fewer others are with it.
 
 A row that was in the engine when it died is suspected. Were each of them run alone, the engine would be nearly empty for as long as hundreds of rows take
-one after the other. So they go again in small companies first, and only who was inside of two deaths runs alone: a third one is then known to be its own.
+one after the other. So they go again in small companies first, and only who was inside of two deaths runs alone: another is then known to be its own.
 The most suspected go first, and rows of different suspicion are never inside together.
 """
 

@@ -10,12 +10,13 @@ import pytest
 from gpu_job.dispatch import Dispatcher
 from gpu_job.engine import EngineFailed
 from gpu_job.row import Row, prepare
+from gpu_job.upstream import Reply
 from shared.core import request_line
 from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
 from tests import dispatching
-from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, echo, hang, overloaded, slowly, stall
+from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, crash, echo, hang, overloaded, slowly, stall
 
 URL = "/v1/chat/completions"
 MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
@@ -111,6 +112,20 @@ async def test_rows_that_waited_in_vain_for_an_unwell_engine_are_not_given_up_fo
     assert [False] + 20 * [True] == [one.ok for one in finished]
 
 
+async def test_a_row_is_not_given_up_for_an_engine_that_dies_by_itself_once_it_is_alone() -> None:
+    """It was beside one that kills engines, twice; now somebody else ends the engine under it."""
+    tries: list[str] = []
+
+    async def unlucky(engine: ScriptedEngine, prompt: str) -> Reply:
+        tries.append(prompt)
+        return await (crash if len(tries) == 3 else slowly)(engine, prompt)
+
+    engine = ScriptedEngine({"poison": crash, "unlucky": unlucky})
+    async with kept_alive(engine) as (dispatcher, _):
+        finished = await asyncio.gather(*map(dispatcher.answer, [row("poison"), row("unlucky")]))
+    assert [False, True] == [one.ok for one in finished]
+
+
 async def test_an_engine_with_rows_inside_that_computes_nothing_is_restarted() -> None:
     """It says that it is well, and rows might take hours: only what it has computed tells."""
     engine = ScriptedEngine({"poison": stall})
@@ -118,9 +133,9 @@ async def test_an_engine_with_rows_inside_that_computes_nothing_is_restarted() -
         began = asyncio.get_running_loop().time()
         rows = [row("poison"), *(row(f"prompt {n}") for n in range(20))]
         finished = await asyncio.gather(*map(dispatcher.answer, rows))
-        assert asyncio.get_running_loop().time() - began < 4 * STALL
+        assert asyncio.get_running_loop().time() - began < 5 * STALL
     assert [False] + 20 * [True] == [one.ok for one in finished]
-    assert 4 == engine.generation
+    assert 5 == engine.generation
 
 
 async def test_an_engine_that_does_not_tell_its_metrics_any_more_is_restarted() -> None:
@@ -128,7 +143,7 @@ async def test_an_engine_that_does_not_tell_its_metrics_any_more_is_restarted() 
     engine = ScriptedEngine({"poison": hang})
     async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
         assert not (await dispatcher.answer(row("poison"))).ok
-    assert 3 == engine.generation
+    assert 4 == engine.generation
 
 
 async def test_an_engine_that_gets_on_however_slowly_is_left_alone() -> None:

@@ -80,18 +80,18 @@ async def answered_but_one(world: World, act: Act) -> Any:
 
 
 async def test_a_row_that_kills_the_engine_gets_an_error_row_and_all_others_their_answers(wide: World) -> None:
-    """It dies three times of it: with all inside, with a company, and with this one alone."""
+    """It dies four times of it: with all inside, with a company, and twice with this one alone."""
     row = await answered_but_one(wide, crash)
     assert (None, "server_error") == (row["response"], row["error"]["code"])
-    assert 3 == wide.hands[0].engine.seen.count("poison")
-    assert 4 == wide.hands[0].engine.generation
+    assert 4 == wide.hands[0].engine.seen.count("poison")
+    assert 5 == wide.hands[0].engine.generation
 
 
 async def test_a_row_that_hangs_the_engine_gets_an_error_row_and_all_others_their_answers(wide: World) -> None:
     """Those who waited with it in vain run again, in the end each alone; only who hangs it alone is blamed."""
     row = await answered_but_one(wide, hang)
     assert (None, "server_error") == (row["response"], row["error"]["code"])
-    assert 3 == wide.hands[0].engine.seen.count("poison")
+    assert 4 == wide.hands[0].engine.seen.count("poison")
 
 
 async def test_a_row_that_never_ends_gets_an_error_row_and_the_engine_lives_on(wide: World) -> None:
