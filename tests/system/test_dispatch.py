@@ -16,7 +16,18 @@ from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
 from shared.core.request_line import RequestLine
 from tests import dispatching
-from tests.system.engine import STARTING, RemoteEngine, ScriptedEngine, after, crash, echo, hang, overloaded, slowly, stall
+from tests.system.engine import (
+    STARTING,
+    RemoteEngine,
+    ScriptedEngine,
+    after,
+    crash,
+    echo,
+    hang,
+    overloaded,
+    slowly,
+    stall,
+)
 
 URL = "/v1/chat/completions"
 MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
