@@ -85,8 +85,14 @@ class Dispatcher:
         self._row_seconds = row_seconds
         self._sleep = sleep
         self._gate = Gate(max_in_flight)
-        self._inside = 0
-        self._watchdog = Watchdog(upstream, stall_seconds=stall_seconds, inside=lambda: self._inside, sleep=sleep)
+        self._inside = self._answered = 0
+        self._watchdog = Watchdog(
+            upstream,
+            stall_seconds=stall_seconds,
+            inside=lambda: self._inside,
+            answered=lambda: self._answered,
+            sleep=sleep,
+        )
         self._ready = asyncio.Event()
         self._used = False  # whether this generation was sent a row
 
@@ -166,9 +172,11 @@ class Dispatcher:
     async def _post(self, row: Row) -> Reply:
         self._inside += 1
         try:
-            return await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
+            reply = await self._upstream.post(row.request.url, row.body, timeout=self._row_seconds)
         finally:
             self._inside -= 1
+        self._answered += not _is_failure(reply)
+        return reply
 
     async def _shut_out(self, row: Row, generation: int) -> Finished | None:
         """Wait for an engine that takes no connection; one that is well all the same has failed the row."""
@@ -180,7 +188,7 @@ class Dispatcher:
         return None
 
     async def _judge(self, row: Row, reply: Reply, generation: int) -> Finished | None:
-        if reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status == HTTPStatus.TOO_MANY_REQUESTS:
+        if _is_failure(reply):
             return self._death(row) if await self._died(generation) else self._failed(row, reply)
         try:
             return await self._flawed(row, reply) or finish(row, reply)
@@ -244,6 +252,10 @@ class Dispatcher:
 
     def _over(self, generation: int) -> bool:
         return self._engine.generation != generation or self._engine.exited()
+
+
+def _is_failure(reply: Reply) -> bool:
+    return reply.status >= HTTPStatus.INTERNAL_SERVER_ERROR or reply.status == HTTPStatus.TOO_MANY_REQUESTS
 
 
 def _give_up(row: Row, message: str) -> Finished:

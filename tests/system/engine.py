@@ -5,6 +5,7 @@ An act is what an engine does with one request. Prompts that are not in the scri
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -112,8 +113,9 @@ class ScriptedEngine:
             work.cancel()
         if self._end.done() or not work.done():
             raise EngineUnreachable("it died", sent=True)
-        self._answered += 1
-        return work.result()
+        reply = work.result()
+        self._answered += reply.status == HTTPStatus.OK  # what is refused is not computed
+        return reply
 
     async def metrics(self) -> dict[str, float]:
         """As `Upstream.metrics`."""

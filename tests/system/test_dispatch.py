@@ -21,10 +21,12 @@ from tests.system.engine import (
     RemoteEngine,
     ScriptedEngine,
     after,
+    brood,
     crash,
     echo,
     hang,
     overloaded,
+    refuse,
     slowly,
     stall,
 )
@@ -170,6 +172,31 @@ async def test_an_engine_that_gets_on_however_slowly_is_left_alone() -> None:
         assert (await long).ok
         await asyncio.sleep(43200)
     assert 1 == engine.generation
+
+
+async def test_an_engine_that_refuses_row_after_row_is_left_alone() -> None:
+    """It computes nothing: all lines of a batch may be too long for it, and each takes its time to be found so."""
+
+    async def refuse_later(engine: ScriptedEngine, prompt: str) -> Reply:
+        await asyncio.sleep(20)
+        return await refuse(engine, prompt)
+
+    engine = ScriptedEngine(dict.fromkeys("abcd", refuse_later))
+    async with kept_alive(engine) as (dispatcher, _):
+        for _ in range(30):
+            await asyncio.gather(*(dispatcher.answer(row(prompt)) for prompt in "abcd"))
+    assert 1 == engine.generation
+
+
+async def test_an_engine_that_hangs_and_turns_others_away_is_restarted() -> None:
+    """To say that there is no room is no way of getting on."""
+    engine = ScriptedEngine({"poison": brood, "hello": overloaded})
+    async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
+        poison = asyncio.create_task(dispatcher.answer(row("poison")))
+        while not poison.done():
+            await dispatcher.answer(row("hello"))
+        assert not poison.result().ok
+    assert 5 == engine.generation
 
 
 async def test_an_engine_without_metrics_has_the_time_of_its_rows() -> None:
