@@ -108,7 +108,7 @@ class WorkerSettings(Settings, frozen=True, kw_only=True):
         gpus: How many GPUs the engine has.
         lease_seconds: How long a lease lasts that nobody renews.
         heartbeat_seconds: How often leases are renewed.
-        idle_seconds: How long a worker without work waits for some before it exits.
+        idle_seconds: How long a worker without work waits for some before it exits; at least three heartbeats, to take over from a lost one.
         poll_seconds: How often it looks for some; each look is two or more reads of the queue.
         row_seconds: The longest that one request may take.
         stall_seconds: The longest that the engine may compute nothing while requests are inside.

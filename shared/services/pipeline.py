@@ -28,6 +28,9 @@ from shared.services.wake import unanswered
 PUT_SHARDS = 100
 ROUNDS = 1000
 """Looks of Reconcile after which the next generation goes on: about 12 history events each, of the 25,000 that an execution may have."""
+BEHIND = 300.0
+"""Seconds by which the clock of a worker may be behind before its leases seem to have run out. A lost one's are taken back earlier, by who hears of its end
+or sees that nobody renews them (`gpu_job.leasing`)."""
 
 
 class Next(StrEnum):
@@ -131,7 +134,7 @@ class Pipeline:
             self._fleet.ensure(batch.revision, known=left)
 
     def reconcile(self, ref: BatchRef, rounds: int, generation: int) -> tuple[Batch, Next]:
-        """Look at a running batch: end the run when it is over, otherwise take lapsed leases back and ask for workers.
+        """Look at a running batch: end the run when it is over, otherwise take back leases that ran out long ago and ask for workers.
 
         `rounds` counts the looks of this execution, which is of that generation: a very long run continues in a new one, before its history is
         full. An execution that finds a later one at work leaves the batch to it.
@@ -143,7 +146,7 @@ class Pipeline:
         if self._is_over(batch, left):
             event = Event.EXPIRE if left else Event.DRAIN
             return self._batches.update(ref, lambda batch: self._ended(batch, event)), Next.DRAIN
-        take_back(self._shards, left, self._clock())
+        take_back(self._shards, left, self._clock() - BEHIND)
         if batch.revision is not None:
             self._fleet.ensure(batch.revision, known=left)
         if rounds >= ROUNDS or batch.generation > generation:

@@ -460,7 +460,7 @@ async def test_a_lease_that_ran_out_is_taken_back_by_the_tick_where_no_worker_ca
     ref = world.create(prompts(5))
     await world.until(lambda: world.memory.shards.of(ref))
     Slow(world, ref)
-    await asyncio.sleep(2 * TICK)
+    await asyncio.sleep(3 * TICK)
     assert [ShardState.READY] == [shard.state for shard in world.memory.shards.of(ref)]
     world.weather.rule = fair
     await world.until_ended(ref)

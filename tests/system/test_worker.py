@@ -13,6 +13,7 @@ from gpu_job.engine import EngineFailed
 from shared.core.ids import BatchRef
 from shared.core.plan import STALLS
 from shared.core.records import Counts, ShardState, Status
+from shared.core.window import TICK
 from tests.fakes import fail, lose_answer, ok
 from tests.system.aws import BOOT
 from tests.system.engine import (
@@ -281,6 +282,21 @@ async def test_a_worker_whose_clock_is_behind_keeps_its_shard_beside_one_that_ha
     gates[1].set()
     await world.until_ended(ref)
     assert Counts(total=10, completed=10) == (await assert_exactly_once(world, ref)).counts
+
+
+async def test_a_worker_whose_clock_is_behind_keeps_its_shard_when_the_lifecycle_looks(lone: World) -> None:
+    """At a tick its lease seems to have run out long ago."""
+    gate = asyncio.Event()
+    lone.script["a"] = after(gate)
+    ref = lone.create(["a", "b"])
+    hand = await serving(lone)
+    lone.clocks[hand.name] = -200.0
+    await asyncio.sleep(TICK + 60)
+    (shard,) = lone.memory.shards.of(ref)
+    assert (1, hand.name) == (shard.epoch, shard.owner)
+    gate.set()
+    await lone.until_ended(ref)
+    assert Counts(total=2, completed=2) == (await assert_exactly_once(lone, ref)).counts
 
 
 async def test_a_worker_that_is_stopped_commits_what_is_finished_and_gives_the_rest_back(world: World) -> None:

@@ -36,8 +36,8 @@ from tests.system.weather import Weather
 
 START = 1_800_000_000.0
 REVISION = "echo@1"
-IDLE = 20.0
-"""Seconds after which a worker without work leaves."""
+IDLE = 40.0
+"""Seconds after which a worker without work leaves: more than it needs to see that nobody renews a lease."""
 PATIENCE = 7200.0
 EVENT_RETRIES = (60.0, 120.0)  # as Lambda does when it is invoked by an event
 
