@@ -3,6 +3,7 @@
 Rules:
 - A refusal (4xx) is final: it is the row's answer.
 - A failure of a living engine (5xx, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
+- An engine that fails a row and is not well either is ended, and that counts as its death; one that somebody else runs is waited for.
 - An engine that has too much to do (429, 503) is tried for about a minute.
 - A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its second death alone it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
@@ -162,9 +163,9 @@ class Dispatcher:
             if reply is None:
                 reply = await self._post(row)
         except EngineUnreachable as error:
-            if await self._died(generation):
-                return self._death(row) if error.sent else None
-            return self._failed(row, None) if error.sent else await self._shut_out(row, generation)
+            if error.sent:
+                return await self._broke(row, None, generation)
+            return None if await self._died(generation) else await self._shut_out(row, generation)
         except EngineTimeout:
             return await self._timed_out(row, generation)
         return await self._judge(row, reply, generation)
@@ -189,11 +190,20 @@ class Dispatcher:
 
     async def _judge(self, row: Row, reply: Reply, generation: int) -> Finished | None:
         if _is_failure(reply):
-            return self._death(row) if await self._died(generation) else self._failed(row, reply)
+            return await self._broke(row, reply, generation)
         try:
             return await self._flawed(row, reply) or finish(row, reply)
         except Garbage:
             return self._failed(row, None)
+
+    async def _broke(self, row: Row, reply: Reply | None, generation: int) -> Finished | None:
+        """Act on what is the row's fault only if the engine is well: it may have died, or be about to fail whatever comes."""
+        if await self._lost(generation):
+            return self._death(row)
+        finished = self._failed(row, reply)
+        while finished is None and not await self._lost(generation) and not await self._engine.alive():
+            await self._sleep(WAIT)  # somebody else runs it
+        return finished
 
     async def _flawed(self, row: Row, reply: Reply) -> Finished | None:
         """Give the row of an answer that is not the JSON that was asked for; Garbage when it cannot be read."""
@@ -222,12 +232,16 @@ class Dispatcher:
         return _give_up(row, f"The engine gave no readable answer in {FAILURES} attempts.")
 
     async def _timed_out(self, row: Row, generation: int) -> Finished | None:
-        if self._over(generation) or (not await self._engine.alive() and await self._ended(generation)):
+        if await self._lost(generation):
             return self._death(row)
         row.timeouts += 1
         if row.timeouts >= TIMEOUTS:
             return _give_up(row, f"The request took longer than {self._row_seconds:g} s, {TIMEOUTS} times.")
         return None
+
+    async def _lost(self, generation: int) -> bool:
+        """Whether the engine of that generation is dead or dying, or was not well and has been ended: a server may outlive its core."""
+        return await self._died(generation) or (not await self._engine.alive() and await self._ended(generation))
 
     async def _ended(self, generation: int) -> bool:
         """End an engine that is not well, and say whether that could be done: one that somebody else runs goes on."""

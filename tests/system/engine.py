@@ -30,6 +30,7 @@ class ScriptedEngine:
         seen: Every prompt that came in, in order.
         bodies: The bodies that came in with them.
         well: Whether it answers its health check.
+        core: Done when its core has died and its server runs on: it fails whatever is or comes in, and is not well.
         stalled: Whether it computes nothing any more, which its health check does not tell.
         away: Whether it takes no connection, for rows or for health checks.
         broken: How many of the next starts fail.
@@ -45,6 +46,7 @@ class ScriptedEngine:
         self.seen: list[str] = []
         self.bodies: list[bytes] = []
         self.well = True
+        self.core: asyncio.Future[None] = asyncio.Future()
         self.stalled = False
         self.away = False
         self.broken = 0
@@ -59,13 +61,14 @@ class ScriptedEngine:
             raise EngineFailed("the test wants it so")
         self.generation += 1
         self.well = True
+        self.core = asyncio.Future()
         self.stalled = False
         self.away = False
         self._end = asyncio.get_running_loop().create_future()
 
     async def alive(self) -> bool:
         """As `Engine.alive`."""
-        return self.well and not self.away and not self.exited()
+        return self.well and not self.core.done() and not self.away and not self.exited()
 
     def exited(self) -> bool:
         """As `Engine.exited`."""
@@ -100,7 +103,8 @@ class ScriptedEngine:
         self.bodies.append(body)
         self.inside.append(prompt)
         work = asyncio.create_task(self.script.get(prompt, echo)(self, prompt))
-        either: list[asyncio.Future[Any]] = [work, self._end]
+        core = self.core
+        either: list[asyncio.Future[Any]] = [work, self._end, core]
         try:
             async with asyncio.timeout(timeout):
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
@@ -111,6 +115,8 @@ class ScriptedEngine:
         finally:
             self.inside.remove(prompt)
             work.cancel()
+        if core.done() and not self._end.done():
+            return Reply(500, b'{"error": {"message": "EngineCore encountered an issue"}}')
         if self._end.done() or not work.done():
             raise EngineUnreachable("it died", sent=True)
         reply = work.result()
@@ -185,6 +191,13 @@ async def crash(engine: ScriptedEngine, _prompt: str) -> Reply:
 async def hang(engine: ScriptedEngine, _prompt: str) -> Reply:
     """Never answer anything any more, health checks neither."""
     engine.well = False
+    return await _for_ever()
+
+
+async def sicken(engine: ScriptedEngine, _prompt: str) -> Reply:
+    """Take its core down, and leave its server behind."""
+    if not engine.core.done():
+        engine.core.set_result(None)
     return await _for_ever()
 
 

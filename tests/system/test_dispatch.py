@@ -27,6 +27,7 @@ from tests.system.engine import (
     hang,
     overloaded,
     refuse,
+    sicken,
     slowly,
     stall,
 )
@@ -94,6 +95,18 @@ async def test_an_engine_that_somebody_else_runs_takes_rows_again_when_it_is_wel
     assert ["hello", "hello"] == engine.seen
 
 
+async def test_rows_that_fail_wait_for_an_engine_that_somebody_else_runs_to_be_well_again() -> None:
+    """Behind a balancer it takes connections though it is not there: no row is given up for the minutes in which it is started again."""
+    engine = RemoteEngine({})
+    async with kept_alive(engine) as (dispatcher, _):
+        engine.core.set_result(None)
+        answers = [asyncio.create_task(dispatcher.answer(row(f"prompt {n}"))) for n in range(100)]
+        await asyncio.sleep(600)
+        engine.core = asyncio.Future()
+        finished = await asyncio.gather(*answers)
+    assert all(one.ok for one in finished)
+
+
 async def test_rows_wait_for_an_engine_that_somebody_else_runs_to_come_back() -> None:
     """It takes no connection for ten minutes: they were never sent, so nothing is known against them."""
     engine = RemoteEngine({})
@@ -137,6 +150,16 @@ async def test_a_row_is_not_given_up_for_an_engine_that_dies_by_itself_once_it_i
     async with kept_alive(engine) as (dispatcher, _):
         finished = await asyncio.gather(*map(dispatcher.answer, [row("poison"), row("unlucky")]))
     assert [False, True] == [one.ok for one in finished]
+
+
+async def test_an_engine_whose_core_is_dead_is_restarted_though_its_server_runs_on() -> None:
+    """It fails whatever comes, and would do so for every line that there is: they are no more to blame than those inside of one that ends."""
+    engine = ScriptedEngine({"poison": sicken})
+    async with kept_alive(engine) as (dispatcher, _):
+        rows = [row("poison"), *(row(f"prompt {n}") for n in range(200))]
+        finished = await asyncio.gather(*map(dispatcher.answer, rows))
+    assert [False] + 200 * [True] == [one.ok for one in finished]
+    assert 5 == engine.generation
 
 
 async def test_an_engine_with_rows_inside_that_computes_nothing_is_restarted() -> None:

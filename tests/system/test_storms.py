@@ -22,7 +22,19 @@ from shared.core.contracts import CONTRACTS
 from shared.core.errors import Conflict, Refused, Unavailable
 from shared.core.ids import BatchRef
 from shared.core.lifecycle import is_terminal
-from tests.system.engine import Act, ScriptedEngine, crash, garbage, hang, lingering, overloaded, refuse, slowly, stall
+from tests.system.engine import (
+    Act,
+    ScriptedEngine,
+    crash,
+    garbage,
+    hang,
+    lingering,
+    overloaded,
+    refuse,
+    sicken,
+    slowly,
+    stall,
+)
 from tests.system.storm import STORM, Storm, rage
 from tests.system.tide import Tide
 from tests.system.verdict import (
@@ -37,7 +49,7 @@ from tests.system.world import World
 SEEDS = range(int(os.environ.get("SLACKWATER_STORMS", "100")))
 KILLERS = (*range(12), 103, 125, 191)
 """In the last ones, stalled shards come to lie beside others."""
-ACTS: tuple[Act, ...] = (crash, garbage, hang, overloaded, refuse, stall)
+ACTS: tuple[Act, ...] = (crash, garbage, hang, overloaded, refuse, sicken, stall)
 EXPECTED = {"Unavailable", "Unknown"}
 """What may end an execution: a store that is away for longer than retries last, and a kill."""
 BLAMELESS = ("The engine died", "The request took longer")
