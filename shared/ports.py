@@ -190,7 +190,7 @@ class ShardQueue(Protocol):
         """
 
     def renew(self, shard: Shard, until: float) -> Shard:
-        """Prolong the lease, never shorten it, and give the record as it is now; Fenced when it is lost, or has ended with the last line."""
+        """Let the lease last until then, even if that is sooner, and give the record as it is now; Fenced when it is lost, or has ended with the last line."""
 
     def release(self, shard: Shard) -> None:
         """Give the lease back, for another worker to take (a draining shard is closed). Nothing happens when it is lost."""

@@ -37,10 +37,13 @@ def taken(now: Shard, seen: Shard, owner: str, until: float) -> Shard:
 
 
 def renewed(now: Shard, seen: Shard, until: float) -> Shard:
-    """Prolong the lease, never shorten it; Fenced when it is lost."""
+    """Let the lease last until then, by the clock of its holder; Fenced when it is lost.
+
+    Be it shorter than it was: by its change others see that the holder lives, and a clock that has been set back goes on from there.
+    """
     if not holds(now, seen):
         raise fenced(seen)
-    return msgspec.structs.replace(now, lease_until=max(now.lease_until, until))
+    return msgspec.structs.replace(now, lease_until=until)
 
 
 def released(now: Shard, seen: Shard) -> Shard:

@@ -284,6 +284,20 @@ async def test_a_worker_whose_clock_is_behind_keeps_its_shard_beside_one_that_ha
     assert Counts(total=10, completed=10) == (await assert_exactly_once(world, ref)).counts
 
 
+async def test_a_worker_whose_clock_is_set_back_keeps_its_shard_beside_one_that_has_nothing_to_do(world: World) -> None:
+    """By its clock the lease that it has runs for long enough; its heartbeats are seen all the same."""
+    gate = asyncio.Event()
+    world.script |= {"prompt 0": after(gate), "prompt 5": after(gate)}
+    ref = world.create([f"prompt {n}" for n in range(10)])
+    await world.until(lambda: 2 == sum(len(hand.engine.inside) == 1 for hand in world.hands))
+    world.clocks[world.hands[0].name] = -300.0
+    await asyncio.sleep(3 * LEASE)
+    assert [1, 1] == [shard.epoch for shard in world.memory.shards.of(ref)]
+    gate.set()
+    await world.until_ended(ref)
+    assert Counts(total=10, completed=10) == (await assert_exactly_once(world, ref)).counts
+
+
 async def test_a_worker_whose_clock_is_behind_keeps_its_shard_when_the_lifecycle_looks(lone: World) -> None:
     """At a tick its lease seems to have run out long ago."""
     gate = asyncio.Event()
