@@ -36,6 +36,7 @@ _KINDS: dict[str, type[SlackwaterError]] = {
     "404": NotFound,
     "ExecutionDoesNotExist": NotFound,
     "ExecutionLimitExceeded": Busy,
+    "InvalidPart": Busy,  # written again between the list of parts and the call
     "NoSuchKey": NotFound,
     "NoSuchUpload": NotFound,
     "ProvisionedThroughputExceededException": Busy,

@@ -43,6 +43,7 @@ def said(code: str, status: int = 400, reasons: tuple[str | None, ...] = ()) -> 
         (said("TransactionConflictException"), Busy),
         (said("TooManyRequestsException", 429), Busy),
         (said("SlowDown", 503), Busy),
+        (said("InvalidPart"), Busy),
         (said("ExecutionLimitExceeded"), Busy),
         (said("InternalServerError", 500), Unavailable),
         (said("InternalError", 200), Unavailable),

@@ -2,8 +2,10 @@
 
 import pytest
 
-from shared.core.errors import Conflict, NotFound
-from tests.contracts.conftest import Bucket
+from shared.adapters.s3 import S3Blobs
+from shared.core.errors import Conflict, NotFound, Unavailable
+from shared.ports import BlobInfo
+from tests.contracts.conftest import REGION, Aws, Bucket, fresh_name
 from tests.contracts.samples import at_once
 
 KEY = "orgs/acme/files/file-out"
@@ -77,6 +79,27 @@ def test_of_five_completions_all_give_the_object(bucket: Bucket) -> None:
     bucket.part(KEY, upload, 1, b"all")
     answers = at_once(5, lambda _: bucket.complete(KEY, upload))
     assert [bucket.stat(KEY)] * 5 == answers
+
+
+def test_a_part_that_is_written_again_while_an_upload_is_completed_is_a_matter_of_trying_again(aws: Aws) -> None:
+    """A second Finalize writes the same bytes again; encrypted they have another ETag."""
+
+    class Raced(S3Blobs):
+        def parts(self, key: str, upload: str) -> list[tuple[int, BlobInfo]]:
+            found = super().parts(key, upload)
+            super().part(key, upload, 1, next(versions))
+            return found
+
+    name, versions = fresh_name(), iter([b"again", b"again"])
+    client = aws.client("s3")
+    client.create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    bucket = Raced(client, name)
+    upload = bucket.begin(KEY)
+    bucket.part(KEY, upload, 1, b"first")
+    with pytest.raises(Unavailable):
+        bucket.complete(KEY, upload)
+    bucket.complete(KEY, upload)
+    assert b"again" == bucket.get(KEY)
 
 
 def test_an_upload_that_never_was_cannot_be_completed(bucket: Bucket) -> None:
