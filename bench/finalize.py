@@ -99,7 +99,9 @@ class DiskBlobs(MemoryBlobs):
     def copy(self, key: str, upload: str, number: int, *, source: str, start: int, end: int, etag: str) -> None:
         """As `Multipart.copy`."""
         self._check(source, etag)
-        _append(self._path(source), self._part(key, upload, number), start, end)
+        part = self._part(key, upload, number)
+        part.unlink(missing_ok=True)  # a call before this one may have copied it already, ahead of the cursor
+        _append(self._path(source), part, start, end)
 
     def complete(self, key: str, upload: str) -> BlobInfo:
         """As `Multipart.complete`."""

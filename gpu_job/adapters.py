@@ -132,7 +132,7 @@ class Adapters:
         return await asyncio.shield(load)  # a row that is forgotten leaves the others waiting for it
 
     def _through(self, name: str, load: "asyncio.Task[Reply | None]") -> None:
-        """Keep what is final; anything else is tried again by the next row, or try of a row."""
+        """Keep what is final; anything else is tried again by the next row."""
         final = not load.cancelled() and load.exception() is None and not _is_passing(load.result())
         if not final and self._loads.get(name) is load:
             del self._loads[name]

@@ -159,9 +159,10 @@ class Dispatcher:
         generation = self._engine.generation
         self._used = True
         try:
-            reply = await self._adapters.refusal(row.request.model, generation)
-            if reply is None:
-                reply = await self._post(row)
+            refusal = await self._adapters.refusal(row.request.model, generation)
+            if refusal is not None:
+                return finish(row, refusal)
+            reply = await self._post(row)
         except EngineUnreachable as error:
             if error.sent:
                 return await self._broke(row, None, generation)
