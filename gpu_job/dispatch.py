@@ -9,6 +9,7 @@ Rules:
 - A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
 - An engine that has rows inside and gets nowhere (`gpu_job.watchdog`) is ended.
 - An engine that dies with nothing inside, or does not start, is no row's fault: after three times in a row the worker gives up.
+- An engine that cannot be ended, as its GPU hangs, is given up with its worker: nobody waits for it, and no row is blamed.
 - An engine that runs but takes no connection is waited for, since nothing of the row was sent; if it is ours it is ended after a while.
 - No row is sent between the death of an engine and the start of the next one.
 """
@@ -18,6 +19,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from http import HTTPStatus
+from typing import Any
 
 from gpu_job.adapters import Adapters
 from gpu_job.engine import Engine, EngineFailed
@@ -96,6 +98,7 @@ class Dispatcher:
         )
         self._ready = asyncio.Event()
         self._used = False  # whether this generation was sent a row
+        self._unending: asyncio.Future[EngineFailed] = asyncio.get_running_loop().create_future()
 
     async def keep_alive(self) -> None:
         """Start the engine, and again whenever it dies. Runs until cancelled; EngineFailed when it cannot be kept alive."""
@@ -122,18 +125,22 @@ class Dispatcher:
         return None
 
     async def _watched(self) -> None:
-        """Return when the engine is dead, be it that it has to be ended."""
+        """Return when the engine is dead, be it that it has to be ended; EngineFailed when it cannot be."""
         exited = asyncio.create_task(self._engine.wait_exit())
-        hung = asyncio.create_task(self._watchdog.hung())
+        watching = asyncio.create_task(self._end_if_hung())
+        either: list[asyncio.Future[Any]] = [exited, self._unending]
         try:
-            await asyncio.wait([exited, hung], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if not exited.done():
-                _log.warning("the engine gets nowhere, with %d requests inside", self._inside)
-                await self._ended(self._engine.generation)
-                await exited  # one that somebody else runs may hang on
+                raise self._unending.result()
         finally:
             exited.cancel()
-            hung.cancel()
+            watching.cancel()
+
+    async def _end_if_hung(self) -> None:
+        await self._watchdog.hung()
+        _log.warning("the engine gets nowhere, with %d requests inside", self._inside)
+        await self._ended(self._engine.generation)  # one that somebody else runs may hang on
 
     async def ready(self) -> None:
         """Return when the engine takes rows."""
@@ -249,7 +256,12 @@ class Dispatcher:
         # Rows that time out together find the same engine unwell; only that one is killed, never its successor.
         if not self._over(generation):
             self._ready.clear()
-            await self._engine.kill()
+            try:
+                await self._engine.kill()
+            except EngineFailed as failure:
+                if not self._unending.done():
+                    self._unending.set_result(failure)
+                await asyncio.Event().wait()  # until the worker forgets the row
             if not self._over(generation):
                 self._ready.set()
         return self._over(generation)

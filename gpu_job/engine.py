@@ -9,7 +9,7 @@ Its laws:
 - The child dies with the worker (`gpu_job.leash`), and what it prints goes to a file, never through the worker: it may
   hold prompts. What it prints before it is ready cannot, as it has seen none: when it fails to start, that is told.
 
-    EngineFailed    it exited, or did not answer, before it was ready; or the host has no process for it
+    EngineFailed    it exited, or did not answer, before it was ready; or the host has no process for it; or it does not end, though it is killed
 """
 
 import asyncio
@@ -35,7 +35,10 @@ _log = logging.getLogger("slackwater.worker")
 
 
 class EngineFailed(Exception):  # noqa: N818 - it is named for what happened
-    """The engine could not be started; the message ends with what it printed since this start, before it saw any request, or says why that is lost."""
+    """The engine could not be started, or not be ended.
+
+    Where it did not start, the message ends with what it printed since this start, before it saw any request, or says why that is lost.
+    """
 
 
 class Engine(Protocol):
@@ -62,10 +65,10 @@ class Engine(Protocol):
         """Return when no engine runs."""
 
     async def stop(self) -> None:
-        """End it: asked first, killed after a grace; nothing of it is left. No error when it already ended."""
+        """End it: asked first, killed after a grace; nothing of it is left, or EngineFailed. No error when it already ended."""
 
     async def kill(self) -> None:
-        """End it at once; nothing of it is left. No error when it already ended."""
+        """End it at once; nothing of it is left, or EngineFailed: it hangs in its host or GPU. No error when it already ended."""
 
 
 class EngineProcess:
@@ -78,6 +81,7 @@ class EngineProcess:
         start_timeout: Seconds until it must answer its health check.
         health_path: The path that answers 200 when it is ready.
         grace: Seconds that `stop` leaves it between SIGTERM and SIGKILL.
+        kill_timeout: Seconds within which it is gone when it was killed. One whose GPU hangs never is.
 
     """
 
@@ -90,6 +94,7 @@ class EngineProcess:
         start_timeout: float,
         health_path: str = "/health",
         grace: float = 10.0,
+        kill_timeout: float = 60.0,
     ) -> None:
         self._command = command
         self._env = env
@@ -97,6 +102,7 @@ class EngineProcess:
         self._start_timeout = start_timeout
         self._health_path = health_path
         self._grace = grace
+        self._kill_timeout = kill_timeout
         self._process: asyncio.subprocess.Process | None = None
         self._printed_before = 0  # bytes of the log that earlier starts have written
         self._unlogged: OSError | None = None  # why this start has no log
@@ -153,7 +159,13 @@ class EngineProcess:
             return
         if self._process.stdin is not None:
             self._process.stdin.close()
-        await self._process.wait()
+        try:
+            async with asyncio.timeout(self._kill_timeout):
+                await self._process.wait()
+        except TimeoutError:
+            raise EngineFailed(
+                f"the engine was killed and is still there after {self._kill_timeout:g} s: its GPU or its host hangs"
+            ) from None
 
     async def _spawn(self, port: int) -> asyncio.subprocess.Process:
         with self._open_log() as log:

@@ -22,7 +22,9 @@ def echo(folder: Path, *flags: str) -> EngineProcess:
     )
 
 
-def stub(folder: Path, *flags: str, start_timeout: float = 60, grace: float = 60) -> EngineProcess:
+def stub(
+    folder: Path, *flags: str, start_timeout: float = 60, grace: float = 60, kill_timeout: float = 60
+) -> EngineProcess:
     """Make a stub engine, which with its own child holds a lock on `lock` in that folder."""
     return EngineProcess(
         lambda port: [sys.executable, str(STUB), str(port), str(folder), *flags],
@@ -30,6 +32,7 @@ def stub(folder: Path, *flags: str, start_timeout: float = 60, grace: float = 60
         log_path=folder / "engine.log",
         start_timeout=start_timeout,
         grace=grace,
+        kill_timeout=kill_timeout,
     )
 
 

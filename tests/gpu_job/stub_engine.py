@@ -1,9 +1,9 @@
 """An engine made of two processes, as vLLM is: a server that answers /health, and a child that would outlive it.
 
-stub_engine.py PORT FOLDER [deaf] [polite] [mute]
+stub_engine.py PORT FOLDER [deaf] [polite] [mute] [clinging]
 
 Both hold a lock on FOLDER/lock while they live. `deaf`: SIGTERM is ignored. `polite`: SIGTERM writes FOLDER/goodbye and
-ends the server with code 0, the child stays. `mute`: it never serves.
+ends the server with code 0, the child stays. `mute`: it never serves. `clinging`: the process that would end it is stopped.
 """
 
 import fcntl
@@ -37,6 +37,8 @@ def main() -> None:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
         if "polite" in flags:
             signal.signal(signal.SIGTERM, goodbye)
+        if "clinging" in flags:
+            os.kill(os.getppid(), signal.SIGSTOP)
         if "mute" in flags:
             signal.pause()
         (folder / "pid").write_text(str(os.getpid()))

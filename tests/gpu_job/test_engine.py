@@ -227,6 +227,20 @@ async def test_kill_ends_an_engine_that_does_not_listen(tmp_path: Path) -> None:
     assert not family_lives(tmp_path)
 
 
+async def test_an_engine_that_does_not_end_is_not_waited_for(tmp_path: Path) -> None:
+    """Processes whose GPU hangs stay, killed or not; whoever ends one is told."""
+    engine = stub(tmp_path, "clinging", kill_timeout=0.5, grace=0.1)
+    await engine.start()
+    for end in (engine.kill, engine.stop):
+        with pytest.raises(EngineFailed, match="still there"):
+            await end()
+    assert not engine.exited()
+    assert engine._process is not None
+    os.kill(engine._process.pid, signal.SIGCONT)
+    await engine.wait_exit()
+    assert not family_lives(tmp_path)
+
+
 async def test_an_engine_dies_with_a_worker_that_was_killed(tmp_path: Path) -> None:
     """SIGKILL to the worker, which it cannot act on, ends its engine and the engine's children."""
     worker = await asyncio.create_subprocess_exec(

@@ -72,3 +72,26 @@ async def test_whoever_is_cancelled_however_often_leaves_the_gate_as_it_was() ->
         await asyncio.wait([*suspects, *crowd])
         async with asyncio.timeout(5), gate.inside(2):
             pass
+
+
+async def test_who_waited_behind_one_that_is_told_to_go_enters_at_once() -> None:
+    """Beside those inside, however long these take."""
+    gate, leave, entered = Gate(MOST), asyncio.Event(), asyncio.Event()
+
+    async def stay(deaths: int, event: asyncio.Event) -> None:
+        async with gate.inside(deaths):
+            event.set()
+            await leave.wait()
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stay(0, asyncio.Event()))
+        await steps(3)
+        suspected = group.create_task(stay(1, asyncio.Event()))
+        await steps(3)
+        group.create_task(stay(0, entered))
+        await steps(3)
+        assert not entered.is_set()
+        suspected.cancel()
+        async with asyncio.timeout(5):
+            await entered.wait()
+        leave.set()

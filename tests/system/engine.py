@@ -15,6 +15,7 @@ from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
 
 STARTING = 5.0
 ANSWERING = 0.05
+CLINGING = 60.0
 TOKENS = 7
 """Of every prompt and, the half of it, of every answer."""
 
@@ -33,6 +34,7 @@ class ScriptedEngine:
         core: Done when its core has died and its server runs on: it fails whatever is or comes in, and is not well.
         stalled: Whether it computes nothing any more, which its health check does not tell.
         away: Whether it takes no connection, for rows or for health checks.
+        clings: Whether it does not end when it is killed.
         broken: How many of the next starts fail.
 
     """
@@ -49,6 +51,7 @@ class ScriptedEngine:
         self.core: asyncio.Future[None] = asyncio.Future()
         self.stalled = False
         self.away = False
+        self.clings = False
         self.broken = 0
         self._answered = 0
         self._end: asyncio.Future[None] | None = None
@@ -85,6 +88,9 @@ class ScriptedEngine:
 
     async def kill(self) -> None:
         """As `Engine.kill`."""
+        if self.clings and not self.exited():
+            await asyncio.sleep(CLINGING)
+            raise EngineFailed("the test wants it so")
         self.die()
 
     def die(self) -> None:

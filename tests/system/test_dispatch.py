@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from gpu_job.dispatch import Dispatcher
+from gpu_job.dispatch import START_PAUSE, Dispatcher
 from gpu_job.engine import EngineFailed
 from gpu_job.row import Row, prepare
 from gpu_job.upstream import Reply
@@ -253,12 +253,14 @@ async def test_rows_that_were_in_a_dead_engine_do_not_go_one_by_one() -> None:
 
 
 async def test_an_engine_that_does_not_start_is_tried_three_times() -> None:
-    """And its own error says why."""
+    """With a rest between two; and its own error says why."""
     engine = ScriptedEngine({})
     engine.broken = 3
+    began = asyncio.get_running_loop().time()
     with pytest.raises(EngineFailed, match="the test wants it so"):
         await dispatching.dispatcher(engine, engine, row_seconds=SECONDS).keep_alive()
     assert 0 == engine.broken
+    assert 3 * STARTING + 2 * START_PAUSE == asyncio.get_running_loop().time() - began
 
 
 async def test_an_engine_that_served_may_die_more_often_than_an_idle_one() -> None:

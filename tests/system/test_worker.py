@@ -30,7 +30,9 @@ from tests.system.engine import (
     nested,
     overloaded,
     refuse,
+    sicken,
     slowly,
+    stall,
 )
 from tests.system.slow import LEASE, Slow
 from tests.system.verdict import assert_exactly_once, rows
@@ -229,6 +231,22 @@ async def test_a_worker_whose_engine_cannot_be_kept_alive_commits_what_is_finish
     await world.until_ended(ref)
     assert Counts(total=4, completed=4) == (await assert_exactly_once(world, ref)).counts
     assert 2 == len(world.hands)
+
+
+@pytest.mark.parametrize("trouble", [hang, stall, sicken])
+async def test_a_worker_whose_engine_cannot_be_ended_gives_its_leases_back(world: World, trouble: Act) -> None:
+    """Its GPU hangs, and the kernel waits for it: the worker does not, and no line is blamed."""
+    world.script["c"] = trouble
+    ref = world.create(["a", "b", "c", "d"])
+    hand = await serving(world)
+    hand.engine.clings = True
+    await world.until(lambda: world.jobs.errors)
+    (shard,) = world.memory.shards.of(ref)
+    assert (0, 0, ShardState.READY) == (shard.answered, shard.stalls, shard.state)
+    assert isinstance(world.jobs.errors[0], EngineFailed)
+    world.script.clear()
+    await world.until_ended(ref)
+    assert Counts(total=4, completed=4) == (await assert_exactly_once(world, ref)).counts
 
 
 async def test_a_worker_whose_engine_is_lost_and_the_stores_as_well_still_ends(world: World) -> None:
