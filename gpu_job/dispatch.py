@@ -167,8 +167,8 @@ class Dispatcher:
         self._used = True
         try:
             refusal = await self._adapters.refusal(row.request.model, generation)
-            if refusal is not None:
-                return finish(row, refusal)
+            if refusal is not None:  # of an engine, perhaps, that can load nothing any more
+                return self._death(row) if await self._lost(generation) else finish(row, refusal)
             reply = await self._post(row)
         except EngineUnreachable as error:
             if error.sent:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from gpu_job.adapters import LOAD
 from gpu_job.engine import EngineFailed
 from gpu_job.upstream import EngineTimeout, EngineUnreachable, Reply
 
@@ -103,6 +104,8 @@ class ScriptedEngine:
         await asyncio.sleep(0)
         if self._end is None or self._end.done() or self.away:
             raise EngineUnreachable("nobody is there", sent=False)
+        if url_path == LOAD:
+            return Reply(500 if self.core.done() else 200, b"")
         prompt = _prompt(body)
         assert url_path == "/v1/chat/completions"
         self.seen.append(prompt)

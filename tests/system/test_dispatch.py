@@ -1,7 +1,7 @@
 """Rows and an engine that comes and goes, without a worker around them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 from gpu_job.dispatch import START_PAUSE, Dispatcher
 from gpu_job.engine import EngineFailed
 from gpu_job.row import Row, prepare
-from gpu_job.upstream import Reply
+from gpu_job.upstream import EngineTimeout, Reply
 from shared.core import request_line
 from shared.core.models import Model
 from shared.core.plan import PlanLine, ShardPlan
@@ -38,9 +38,9 @@ SECONDS = 60.0
 STALL = 300.0
 
 
-def row(prompt: str) -> Row:
+def row(prompt: str, model: str = "echo") -> Row:
     """Give a row that asks this."""
-    body = {"model": "echo", "messages": [{"role": "user", "content": prompt}]}
+    body = {"model": model, "messages": [{"role": "user", "content": prompt}]}
     raw = msgspec.json.encode({"custom_id": prompt, "method": "POST", "url": URL, "body": body})
     request = request_line.parse(raw, 1)
     assert isinstance(request, RequestLine)
@@ -56,12 +56,25 @@ class Mute(ScriptedEngine):
         return {}
 
 
+class Mumbling(ScriptedEngine):
+    """An engine that tells its metrics every other time."""
+
+    silent = False
+
+    async def metrics(self) -> dict[str, float]:
+        """As `Upstream.metrics`."""
+        self.silent = not self.silent
+        if self.silent:
+            raise EngineTimeout("not in time")
+        return await super().metrics()
+
+
 @asynccontextmanager
 async def kept_alive(
-    engine: ScriptedEngine, row_seconds: float = SECONDS
+    engine: ScriptedEngine, row_seconds: float = SECONDS, adapters: Mapping[str, Model] | None = None
 ) -> AsyncIterator[tuple[Dispatcher, "asyncio.Task[None]"]]:
     """Give a dispatcher whose engine is ready, and the task that keeps it so."""
-    dispatcher = dispatching.dispatcher(engine, engine, row_seconds=row_seconds, stall_seconds=STALL)
+    dispatcher = dispatching.dispatcher(engine, engine, row_seconds=row_seconds, stall_seconds=STALL, adapters=adapters)
     keeper = asyncio.create_task(dispatcher.keep_alive())
     await dispatcher.ready()
     yield dispatcher, keeper
@@ -179,7 +192,39 @@ async def test_an_engine_that_does_not_tell_its_metrics_any_more_is_restarted() 
     engine = ScriptedEngine({"poison": hang})
     async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
         assert not (await dispatcher.answer(row("poison"))).ok
+        assert asyncio.get_running_loop().time() < 5 * STALL
     assert 4 == engine.generation
+
+
+async def test_an_engine_that_computes_nothing_and_tells_its_metrics_now_and_then_is_restarted() -> None:
+    """What it told before it was silent is what it tells now."""
+    engine = Mumbling({"poison": stall})
+    async with kept_alive(engine, row_seconds=86400) as (dispatcher, _):
+        assert not (await dispatcher.answer(row("poison"))).ok
+        assert asyncio.get_running_loop().time() < 5 * STALL
+
+
+async def test_an_adapter_is_not_blamed_for_the_engine_that_cannot_load_it_as_its_core_is_dead() -> None:
+    """The server answers as it does where the adapter is damaged."""
+    engine = ScriptedEngine({"poison": sicken})
+    adapter = msgspec.structs.replace(MODEL, id="ft:echo:a", revision="a@1", source="/a", base="echo", rank=8)
+    async with kept_alive(engine, adapters={adapter.id: adapter}) as (dispatcher, _):
+        poison = asyncio.create_task(dispatcher.answer(row("poison")))
+        await asyncio.sleep(0.01)
+        assert engine.core.done()
+        assert (await dispatcher.answer(row("hello", adapter.id))).ok
+        assert not (await poison).ok
+
+
+async def test_an_engine_that_is_not_well_for_a_moment_is_not_ended() -> None:
+    """It fails a row, and misses a health check at that."""
+    engine = ScriptedEngine({"hello": sicken})
+    async with kept_alive(engine) as (dispatcher, _):
+        answer = asyncio.create_task(dispatcher.answer(row("hello")))
+        await asyncio.sleep(1)
+        engine.core, engine.script["hello"] = asyncio.Future(), echo
+        assert (await answer).ok
+    assert 1 == engine.generation
 
 
 async def test_an_engine_that_gets_on_however_slowly_is_left_alone() -> None:
