@@ -137,6 +137,18 @@ async def engine_hangs(_world: World, _draw: Random, hand: Hand) -> None:
     hand.engine.well = False
 
 
+async def engine_loses_its_core(_world: World, _draw: Random, hand: Hand) -> None:
+    """Let an engine fail whatever is or comes in."""
+    if not hand.engine.core.done():
+        hand.engine.core.set_result(None)
+
+
+async def gpu_hangs(_world: World, _draw: Random, hand: Hand) -> None:
+    """Let an engine answer nothing any more, and not even end when it is killed."""
+    hand.engine.well = False
+    hand.engine.clings = True
+
+
 async def engine_is_away(_world: World, _draw: Random, hand: Hand) -> None:
     """Let an engine take no connection any more."""
     hand.engine.away = True
@@ -174,6 +186,8 @@ MISHAPS: tuple[Mishap, ...] = (
     is_told_to_stop,
     engine_dies,
     engine_hangs,
+    engine_loses_its_core,
+    gpu_hangs,
     engine_is_away,
     disk_is_full,
     clock_jumps,
