@@ -4,7 +4,7 @@ Rules:
 - A refusal (4xx) is final: it is the row's answer.
 - A failure of a living engine (5xx, a broken connection, garbage) is tried again a few times with growing waits; the last word counts.
 - An engine that fails a row and is not well either is ended, and that counts as its death; one that somebody else runs is waited for.
-- An engine that has too much to do (429, 503) is tried for about a minute.
+- An engine that has too much to do (429, 503) is tried for about a minute; while it answers others, for as long as a row may take.
 - A row that was in the engine when it died runs again, in a small company and then alone (`gpu_job.gate`); after its second death alone it is given up.
 - A row over its time is tried once more; if the engine is not well either, the engine is ended, and that counts as its death instead.
 - An engine that has rows inside and gets nowhere (`gpu_job.watchdog`) is ended.
@@ -233,11 +233,21 @@ class Dispatcher:
     def _failed(self, row: Row, reply: Reply | None) -> Finished | None:
         row.failures += 1
         busy = reply is not None and reply.status in BUSY
+        if busy and self._gets_on(row):
+            row.failures = min(row.failures, FAILURES)
+            return None
         if row.failures < FAILURES or (busy and row.failures <= len(PAUSES)):
             return None
         if reply is not None:
             return finish(row, reply)
         return _give_up(row, f"The engine gave no readable answer in {FAILURES} attempts.")
+
+    def _gets_on(self, row: Row) -> bool:
+        """Whether an engine that turns the row away has answered others since it last did: it will have room, if it ever has for this one."""
+        now = asyncio.get_running_loop().time()
+        since = row.turned_away_at = now if row.turned_away_at is None else row.turned_away_at
+        before, row.answered = row.answered, self._answered
+        return before != self._answered and now - since < self._row_seconds
 
     async def _timed_out(self, row: Row, generation: int) -> Finished | None:
         if await self._lost(generation):

@@ -30,7 +30,8 @@ CAPS = {"/v1/chat/completions": "max_tokens"}
 class Row:
     """A line that is being answered, under the rules of its contract.
 
-    `deaths` counts the engines that died with it inside; the others, failures of a living one.
+    `deaths` counts the engines that died with it inside; the others, failures of a living one. `turned_away_at` is when a busy one had no place for it first, by
+    the loop's time, and `answered`, how many others it had answered when it had none last.
     """
 
     batch: str
@@ -43,6 +44,8 @@ class Row:
     failures: int = 0
     timeouts: int = 0
     waits: int = 0
+    turned_away_at: float | None = None
+    answered: int = 0
 
     @property
     def format(self) -> Format | None:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from gpu_job.dispatch import START_PAUSE, Dispatcher
+from gpu_job.dispatch import FAILURES, PAUSES, START_PAUSE, Dispatcher
 from gpu_job.engine import EngineFailed
 from gpu_job.row import Row, prepare
 from gpu_job.upstream import EngineTimeout, Reply
@@ -25,6 +25,7 @@ from tests.system.engine import (
     crash,
     echo,
     hang,
+    lingering,
     overloaded,
     refuse,
     sicken,
@@ -283,6 +284,50 @@ async def test_an_engine_that_has_too_much_to_do_is_waited_for() -> None:
         await asyncio.sleep(40)
         engine.script["hello"] = echo
         assert (await answer).ok
+
+
+class Limited(RemoteEngine):
+    """An engine that takes eight requests at a time, and turns others away."""
+
+    taken = 0
+
+    async def post(self, url_path: str, body: bytes, *, timeout: float) -> Reply:  # noqa: ASYNC109 - the port's own
+        """As `Upstream.post`."""
+        if self.taken == 8:
+            await asyncio.sleep(0.01)
+            return await overloaded(self, "")
+        self.taken += 1
+        try:
+            return await super().post(url_path, body, timeout=timeout)
+        finally:
+            self.taken -= 1
+
+
+@pytest.mark.parametrize("seconds", [1, 5, 30])
+async def test_no_row_is_given_up_while_a_busy_engine_answers_others(seconds: float) -> None:
+    """It takes an eighth of what is sent to it, for as long as there are rows."""
+    engine = Limited({f"prompt {n}": lingering(seconds) for n in range(300)})
+    slots = asyncio.Semaphore(64)
+    async with kept_alive(engine, row_seconds=3600) as (dispatcher, _):
+
+        async def answer(number: int) -> bool:
+            async with slots:
+                return (await dispatcher.answer(row(f"prompt {number}"))).ok
+
+        assert all(await asyncio.gather(*map(answer, range(300))))
+        assert asyncio.get_running_loop().time() < 1.5 * (seconds + PAUSES[FAILURES - 1]) * 300 / 8
+
+
+async def test_a_row_that_is_turned_away_for_as_long_as_a_row_may_take_is_given_up() -> None:
+    """Though others are answered: there are engines that have never room for some."""
+    engine = RemoteEngine({"too large": overloaded})
+    async with kept_alive(engine, row_seconds=600) as (dispatcher, _):
+        turned_away = asyncio.create_task(dispatcher.answer(row("too large")))
+        while not turned_away.done():
+            assert (await dispatcher.answer(row("hello"))).ok
+            await asyncio.sleep(1)
+        assert not turned_away.result().ok
+        assert 600 < asyncio.get_running_loop().time() < 700
 
 
 async def test_rows_that_were_in_a_dead_engine_do_not_go_one_by_one() -> None:
