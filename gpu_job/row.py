@@ -30,8 +30,8 @@ CAPS = {"/v1/chat/completions": "max_tokens"}
 class Row:
     """A line that is being answered, under the rules of its contract.
 
-    `deaths` counts the engines that died with it inside; the others, failures of a living one. `turned_away_at` is when a busy one had no place for it first, by
-    the loop's time, and `answered`, how many others it had answered when it had none last.
+    `deaths` counts the engines that died with it inside; the others, failures of a living one. `turned_away_at` is when a busy one first had no place for
+    it, by the loop's time, and `answered`, how many others it had answered when it last had none.
     """
 
     batch: str

@@ -4,7 +4,8 @@ An act is what an engine does with one request. Prompts that are not in the scri
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from http import HTTPStatus
 from typing import Any
 
@@ -35,6 +36,7 @@ class ScriptedEngine:
         core: Done when its core has died and its server runs on: it fails whatever is or comes in, and is not well.
         stalled: Whether it computes nothing any more, which its health check does not tell.
         away: Whether it takes no connection, for rows or for health checks.
+        loading: Waits for as long as it takes to load an adapter.
         clings: Whether it does not end when it is killed.
         broken: How many of the next starts fail.
 
@@ -52,6 +54,7 @@ class ScriptedEngine:
         self.core: asyncio.Future[None] = asyncio.Future()
         self.stalled = False
         self.away = False
+        self.loading: Callable[[], Awaitable[object]] = partial(asyncio.sleep, 0)
         self.clings = False
         self.broken = 0
         self._answered = 0
@@ -105,6 +108,7 @@ class ScriptedEngine:
         if self._end is None or self._end.done() or self.away:
             raise EngineUnreachable("nobody is there", sent=False)
         if url_path == LOAD:
+            await self.loading()
             return Reply(500 if self.core.done() else 200, b"")
         prompt = _prompt(body)
         assert url_path == "/v1/chat/completions"

@@ -35,6 +35,7 @@ from tests.system.engine import (
 
 URL = "/v1/chat/completions"
 MODEL = Model(id="echo", revision="echo@1", source="", engine="echo", endpoints=(URL,), context=99, max_output=9)
+ADAPTER = msgspec.structs.replace(MODEL, id="ft:echo:a", revision="a@1", source="/a", base="echo", rank=8)
 SECONDS = 60.0
 STALL = 300.0
 
@@ -205,15 +206,28 @@ async def test_an_engine_that_computes_nothing_and_tells_its_metrics_now_and_the
         assert asyncio.get_running_loop().time() < 5 * STALL
 
 
+async def test_a_row_that_is_forgotten_leaves_others_waiting_for_its_adapter() -> None:
+    """It was the first to ask for it."""
+    engine, loaded = ScriptedEngine({}), asyncio.Event()
+    engine.loading = loaded.wait
+    async with kept_alive(engine, adapters={ADAPTER.id: ADAPTER}) as (dispatcher, _):
+        first, second = (asyncio.create_task(dispatcher.answer(row("hello", ADAPTER.id))) for _ in range(2))
+        await asyncio.sleep(1)
+        first.cancel()
+        await asyncio.sleep(1)
+        loaded.set()
+        assert (await second).ok
+    assert first.cancelled()
+
+
 async def test_an_adapter_is_not_blamed_for_the_engine_that_cannot_load_it_as_its_core_is_dead() -> None:
     """The server answers as it does where the adapter is damaged."""
     engine = ScriptedEngine({"poison": sicken})
-    adapter = msgspec.structs.replace(MODEL, id="ft:echo:a", revision="a@1", source="/a", base="echo", rank=8)
-    async with kept_alive(engine, adapters={adapter.id: adapter}) as (dispatcher, _):
+    async with kept_alive(engine, adapters={ADAPTER.id: ADAPTER}) as (dispatcher, _):
         poison = asyncio.create_task(dispatcher.answer(row("poison")))
         await asyncio.sleep(0.01)
         assert engine.core.done()
-        assert (await dispatcher.answer(row("hello", adapter.id))).ok
+        assert (await dispatcher.answer(row("hello", ADAPTER.id))).ok
         assert not (await poison).ok
 
 
