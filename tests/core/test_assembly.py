@@ -57,6 +57,7 @@ def test_a_piece_of_exactly_the_least_is_read() -> None:
     """S3 copies ranges only of objects that are larger."""
     assert [(5 * MIB + 1, False)] == shape(pieces(5 * MIB, 1))
     assert [(5 * MIB + 1, True), (1, False)] == shape(pieces(5 * MIB + 1, 1))
+    assert [(5 * MIB, False), (9 * MIB, True)] == shape(pieces(5 * MIB, 9 * MIB))
 
 
 def test_bytes_that_no_object_has_are_never_copied() -> None:
