@@ -167,6 +167,24 @@ async def test_a_row_is_not_given_up_for_an_engine_that_dies_by_itself_once_it_i
     assert [False, True] == [one.ok for one in finished]
 
 
+async def test_an_engine_is_not_ended_for_what_was_found_of_the_one_before() -> None:
+    """Health checks of one that hangs take long: a row hears of the last one when another row has had the engine ended, and the next one is up."""
+
+    class Late(ScriptedEngine):
+        async def alive(self) -> bool:
+            said = await super().alive()
+            await asyncio.sleep(2 * STARTING)
+            return said
+
+    engine = Late({"poison": hang})
+    async with kept_alive(engine) as (dispatcher, _):
+        poison = asyncio.create_task(dispatcher.answer(row("poison")))
+        await asyncio.sleep(1.2 * STARTING)
+        assert (await dispatcher.answer(row("hello"))).ok
+        assert not (await poison).ok
+    assert 4 == engine.generation
+
+
 async def test_an_engine_whose_core_is_dead_is_restarted_though_its_server_runs_on() -> None:
     """It fails whatever comes, and would do so for every line that there is: they are no more to blame than those inside of one that ends."""
     engine = ScriptedEngine({"poison": sicken})
