@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from cli.client import Client
 from cli.errors import CliError
@@ -66,9 +67,10 @@ def _display(screen: Screen) -> Iterator[Display]:
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
+        # Where the terminal is narrow, the words wrap; rich would shrink the bar and the time to nothing instead.
+        TextColumn("{task.description}", markup=False, table_column=Column()),
+        BarColumn(bar_width=20, table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
     )
     with Progress(*columns, console=screen.err) as progress:
         yield Bar(progress, screen.err.encoding)

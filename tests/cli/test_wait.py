@@ -160,6 +160,27 @@ def test_a_terminal_gets_a_bar_and_its_cursor_back(server: FakeSlackwater, world
     assert drawn.endswith("look again with: slackwater wait batch_1\n")
 
 
+def test_a_narrow_terminal_cuts_nothing(
+    server: FakeSlackwater, world: World, time: FakeTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Speed, time left and time gone are all seen in 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    why = {"slackwater": {"reason": "waiting_for_gpu", "since": 1_780_000_000}}
+    server.has_batch(batch_object("batch_1"), *[RUNNING | why | counts(10**6, done, 9) for done in (400_000, 500_000)])
+    terminal = Terminal()
+    time.interrupt_at = 3
+    target = Target.of("http://127.0.0.1:8000/v1", None)
+    with open_http(target, server) as http:
+        client = Client(http, target, sleep=world.sleep, clock=world.clock)
+        with pytest.raises(KeyboardInterrupt):
+            watch(client, "batch_1", Screen(StringIO(), terminal), sleep=world.sleep, clock=world.clock)
+    drawn = terminal.getvalue()
+
+    assert "rows/s" in drawn
+    assert "left" in drawn
+    assert "…" not in drawn
+
+
 def test_pace_is_that_of_the_last_minute() -> None:
     """What was long ago says nothing about the time that is left."""
     pace = Pace()
