@@ -296,7 +296,13 @@ def up(
     *,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Where the API listens on 127.0.0.1.")] = 8000,
     time_scale: Annotated[float | None, typer.Option(min=0, help="How much faster than the clock timers run.")] = None,
-    state: Annotated[Path | None, typer.Option(file_okay=False, help="Where the stack keeps its data.")] = None,
+    models: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The models to serve, as local/models.json."),
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option(file_okay=False, help="Where the stack keeps its data, and has its models.")
+    ] = None,
 ) -> None:
     """Run the whole system on this machine until Ctrl-C."""
     # A program of its own: the command line does not import what it starts. -P: a folder named `local` where the
@@ -304,6 +310,8 @@ def up(
     command = [sys.executable, "-P", "-m", "local", "--port", str(port)]
     if time_scale is not None:
         command += ["--time-scale", f"{time_scale:.15g}"]
+    if models is not None:
+        command += ["--models", str(models)]
     if state is not None:
         command += ["--state", str(state)]
     _world(ctx).become(command)

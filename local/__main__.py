@@ -20,8 +20,9 @@ from rich.console import Console
 from rich.table import Table
 
 from local.backend import KEYS, Ready
-from local.models import served
+from local.models import NoModels, served, wanting
 from local.options import DEFAULT_MOUNT, MOUNTS, Options, parse
+from shared.core.models import Model
 from shared.settings import ApiSettings
 
 HOST = "127.0.0.1"
@@ -135,15 +136,14 @@ def _port_is_free(port: int) -> bool:
     return True
 
 
-def _welcome(console: Console, options: Options) -> None:
-    here, missing = served(options)
+def _welcome(console: Console, options: Options, here: list[Model], missing: list[Model]) -> None:
     table = Table(show_header=False, box=None)
     for name, prefix in MOUNTS.items():
         table.add_row("base URL" if name == DEFAULT_MOUNT else name, f"http://{HOST}:{options.port}{prefix}")
     table.add_row("keys", ", ".join(KEYS))
     table.add_row("models", ", ".join(model.id for model in here))
     for model in missing:
-        table.add_row("", f"{model.id} is not here: `make setup` installs its engine and weights")
+        table.add_row("", wanting(options, model))
     if options.time_scale != 1:
         table.add_row("time", f"windows and waits pass {options.time_scale:g} times faster")
     table.add_row("logs", str(options.folder / "logs"))
@@ -160,6 +160,11 @@ def main() -> int:
             f"port {options.port} is in use: stop what listens there, or choose another: slackwater up --port N"
         )
         return 1
+    try:
+        here, missing = served(options)
+    except NoModels as error:
+        console.print(str(error), markup=False)
+        return 1
     told = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the last when its terminal is closed
         signal.signal(number, lambda *_: told.set())
@@ -167,7 +172,7 @@ def main() -> int:
     try:
         stack.start(told)
         if not told.is_set():
-            _welcome(console, options)
+            _welcome(console, options, here, missing)
         while not told.wait(0.5):
             stack.check()
     except StackFailed as error:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -36,6 +37,7 @@ from functions.tasks import (
 from local.aws import REGION, Handler, JobEnded, LocalAws, create_batch
 from local.models import ENGINE_PYTHON, served
 from local.options import ROOT, Options, parse
+from local.scratch import scratch
 from shared.adapters.clients import Clients
 from shared.adapters.dynamodb import tables
 from shared.adapters.dynamodb.dynamo import Dynamo
@@ -88,11 +90,11 @@ class Ready(msgspec.Struct, frozen=True):
 
 
 class Backend:
-    """Everything behind the API."""
+    """Everything behind the API. Its own folder is one that no other stack writes in: another may serve other models."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, own: Path) -> None:
         self._options = options
-        self._models_file = options.folder / "models.json"
+        self._models_file = own / "models.json"
         self._stopped = threading.Event()
         self._aws = LocalAws(
             port=0,
@@ -105,7 +107,6 @@ class Backend:
     def start(self) -> Ready:
         """Start it all; give where it is."""
         models, _ = served(self._options)
-        self._options.folder.mkdir(parents=True, exist_ok=True)
         self._models_file.write_bytes(msgspec.json.encode(models))
         self._aws.start()
         os.environ.update(self._tasks().to_env())
@@ -214,7 +215,13 @@ def main() -> int:
     """Run the backend until it is told to stop."""
     os.environ.update({"TZ": "UTC", "AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local"})
     os.environ.update({"AWS_DEFAULT_REGION": REGION, "AWS_EC2_METADATA_DISABLED": "true"})
-    backend = Backend(parse(sys.argv[1:], "python -m local.backend"))
+    options = parse(sys.argv[1:], "python -m local.backend")
+    with scratch(options.folder / "backend") as own:
+        _run(Backend(options, own))
+    return 0
+
+
+def _run(backend: Backend) -> None:
     told = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: told.set())
@@ -226,7 +233,6 @@ def main() -> int:
     while not told.wait(LOOK_SECONDS):  # a signal that came just before an endless wait would not end it
         pass
     backend.stop()
-    return 0
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Starting and stopping: `slackwater up` leaves nothing behind."""
 
+import json
 import os
 import signal
 import socket
@@ -11,6 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from local.options import Options
 from tests.e2e.stack import chat, free_port, processes_of, running, submit, until
 
 pytestmark = pytest.mark.stack
@@ -99,6 +101,23 @@ def test_a_port_in_use_is_told() -> None:
         done = subprocess.run([SLACKWATER, "up", "--port", str(port)], capture_output=True, text=True, check=False)
     assert 1 == done.returncode
     assert f"port {port} is in use" in done.stdout
+
+
+def test_models_of_ones_own_are_served_or_what_is_wrong_with_their_file_is_told(tmp_path: Path) -> None:
+    """From the command line as it is documented; a file that is none ends the start before anything runs."""
+    file = tmp_path / "mine.json"
+    (echo,) = (model for model in json.loads(Path(Options().models).read_bytes()) if model["id"] == "echo")
+    file.write_text(json.dumps([echo | {"id": "mine", "revision": "mine@1"}]))
+    command = [SLACKWATER, "up", "--port", str(free_port()), "--state", str(tmp_path), "--models", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as up:
+        assert up.stdout is not None
+        told = "".join(iter(up.stdout.readline, "Ready. Ctrl-C stops everything.\n"))
+        up.terminate()
+    assert ["models", "mine"] in [line.split() for line in told.splitlines()]
+    file.write_text("{}")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert 1 == done.returncode
+    assert f"{file} is no models file" in done.stdout
 
 
 def test_a_batch_without_its_execution_is_found(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -42,8 +43,15 @@ class Backend(NamedTuple):
 @pytest.fixture
 def backend(tmp_path: Path) -> Iterator[Backend]:
     """Start a backend whose sweep comes by all the time."""
-    log = tmp_path / "backend.log"
-    command = [sys.executable, "-P", "-m", "local.backend", f"--state={tmp_path}", "--sweep-seconds=0.5"]
+    with running(tmp_path, "--sweep-seconds=0.5") as backend:
+        yield backend
+
+
+@contextmanager
+def running(state: Path, *options: str) -> Iterator[Backend]:
+    """Run a backend for a while."""
+    log = state / "backend.log"
+    command = [sys.executable, "-P", "-m", "local.backend", f"--state={state}", *options]
     with log.open("wb") as stderr, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr) as process:
         assert process.stdout is not None
         ready = msgspec.json.decode(process.stdout.readline(), type=Ready)
@@ -97,3 +105,14 @@ def test_a_sweep_that_fails_is_followed_by_the_next(backend: Backend) -> None:
     machine = backend.ready.state_machine_arn
     started = wait_for(lambda: backend.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"])
     assert "batch_1-1" in [execution["name"] for execution in started]
+
+
+def test_another_backend_of_the_folder_may_serve_other_models(backend: Backend, tmp_path: Path) -> None:
+    """Workers that the first one starts afterwards find its own models, as it was told them."""
+    served = Path(backend.ready.models_file)
+    before = served.read_bytes()
+    (echo,) = (model for model in json.loads(before) if model["id"] == "echo")
+    (tmp_path / "mine.json").write_text(json.dumps([echo | {"id": "mine", "revision": "mine@1"}]))
+    with running(tmp_path, f"--models={tmp_path / 'mine.json'}") as other:
+        assert ["mine"] == [model["id"] for model in json.loads(Path(other.ready.models_file).read_bytes())]
+        assert before == served.read_bytes()

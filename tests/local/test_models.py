@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from local import models
-from local.models import served
+from local.models import NoModels, served, wanting
 from local.options import Options
 
 BASE = {"id": "m", "revision": "m@1", "source": "m", "engine": "vllm", "endpoints": [], "context": 1, "max_output": 1}
@@ -49,3 +49,31 @@ def test_weights_may_be_anywhere(options: Options, tmp_path: Path) -> None:
     Path(options.models).write_text(json.dumps([BASE | {"source": str(elsewhere)}]))
     (model,), _ = served(options)
     assert str(elsewhere) == model.source
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "cannot read the models file"),
+        ("[", "is no models file"),
+        ('{"models": []}', "is no models file"),
+        (json.dumps([ECHO, ECHO]), "twice"),
+        (json.dumps([TUNED]), "the base of the adapter ft:m:a"),
+        (json.dumps([BASE | {"weights": "m"}]), "weights"),
+        ("[]", "no model"),
+        (json.dumps([BASE]), "m is not here: it needs vLLM"),
+    ],
+)
+def test_a_models_file_that_gives_nothing_to_serve_is_told(options: Options, text: str | None, said: str) -> None:
+    """By its name, with what is wrong with it."""
+    file = Path(options.models)
+    file.unlink() if text is None else file.write_text(text)
+    with pytest.raises(NoModels, match=said) as told:
+        served(options)
+    assert str(file) in str(told.value)
+
+
+def test_who_keeps_the_stack_elsewhere_learns_where_weights_belong(options: Options) -> None:
+    """`make setup` puts its own into the folder of the project alone."""
+    _, missing = served(options)
+    assert str(options.folder / "models" / "m") in wanting(options, missing[0])
