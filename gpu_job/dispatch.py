@@ -206,6 +206,8 @@ class Dispatcher:
 
     async def _broke(self, row: Row, reply: Reply | None, generation: int) -> Finished | None:
         """Act on what is the row's fault only if the engine is well: it may have died, or be about to fail whatever comes."""
+        if not self._over(generation) and await self._engine.alive():
+            return self._failed(row, reply)
         if await self._lost(generation):
             return self._death(row)
         finished = self._failed(row, reply)
