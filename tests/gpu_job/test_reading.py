@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gpu_job import reading
 from gpu_job.reading import READ_BYTES, READ_GAP, Line
@@ -129,6 +130,31 @@ async def test_lines_that_the_plan_has_put_into_the_order_of_their_answers_are_f
         found = [line.raw async for line in reading.lines(blobs, "input", shard)]
         assert [content[line.offset : line.offset + line.length] for _, line in shard] == found
         assert len(shard) >= 50 * len(blobs.ranges)
+
+
+GAPS = st.one_of(st.integers(0, 3), st.sampled_from((READ_GAP - 1, READ_GAP, READ_GAP + 1, READ_BYTES)))
+LENGTHS = st.one_of(st.integers(1, 99), st.sampled_from((READ_GAP, READ_BYTES - 1, READ_BYTES, READ_BYTES + 1)))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.tuples(GAPS, LENGTHS), min_size=1, max_size=8), st.randoms(use_true_random=False))
+async def test_every_line_is_itself_in_any_order_and_no_more_is_held_than_a_read_may_have(
+    drawn: list[tuple[int, int]], chance: Random
+) -> None:
+    """However large lines are, and however far from each other."""
+    lines, end = [], 0
+    for number, (gap, length) in enumerate(drawn):
+        lines.append(PlanLine(number, end + gap, length, f"{number}"))
+        end += gap + length
+    content = chance.randbytes(1_000) * (end // 1_000 + 1)
+    chance.shuffle(lines)
+    blobs = CountedBlobs()
+    blobs.put("input", content)
+
+    found = [line.raw async for line in reading.lines(blobs, "input", list(enumerate(lines)))]
+
+    assert [content[line.offset : line.offset + line.length] for line in lines] == found
+    assert all((end or 0) - start <= READ_BYTES + 1 for start, end in blobs.ranges)
 
 
 async def test_what_is_between_lines_that_are_far_from_each_other_is_not_read() -> None:
