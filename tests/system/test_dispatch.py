@@ -7,8 +7,9 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from gpu_job.dispatch import FAILURES, PAUSES, START_PAUSE, Dispatcher
+from gpu_job.dispatch import FAILURES, PAUSES, Dispatcher
 from gpu_job.engine import EngineFailed
+from gpu_job.keeper import BARREN, START_PAUSE
 from gpu_job.row import Row, prepare
 from gpu_job.upstream import EngineTimeout, Reply
 from shared.core import request_line
@@ -396,3 +397,39 @@ async def test_an_engine_that_served_may_die_more_often_than_an_idle_one() -> No
             assert (await dispatcher.answer(row("hello"))).ok
         assert not keeper.done()
     assert 6 == engine.generation
+
+
+class ShortLived(ScriptedEngine):
+    """An engine that dies as soon as it is ready."""
+
+    async def start(self) -> None:
+        """As `Engine.start`."""
+        await super().start()
+        self.die()
+
+
+async def test_an_engine_that_dies_before_anything_reaches_it_is_not_started_for_ever() -> None:
+    """No row is blamed, since none was sent; and nobody waits for it without end."""
+    engine = ShortLived({})
+    async with kept_alive(engine) as (dispatcher, keeper):
+        answers = [asyncio.create_task(dispatcher.answer(row(f"prompt {n}"))) for n in range(5)]
+        with pytest.raises(EngineFailed):
+            await keeper
+        assert not any(answer.done() for answer in answers)
+        for answer in answers:
+            answer.cancel()
+    assert [] == engine.seen
+    assert BARREN >= engine.generation
+
+
+async def test_on_a_host_where_every_row_kills_the_engine_few_are_given_up() -> None:
+    """Whether it is the rows' fault or the host's is not known; another host will tell of the rest."""
+    engine = ScriptedEngine({f"prompt {n}": crash for n in range(100)})
+    async with kept_alive(engine) as (dispatcher, keeper):
+        answers = [asyncio.create_task(dispatcher.answer(row(f"prompt {n}"))) for n in range(100)]
+        with pytest.raises(EngineFailed, match="before it answered"):
+            await keeper
+        assert 0 < sum(answer.done() for answer in answers) <= BARREN // 2
+        for answer in answers:
+            answer.cancel()
+    assert BARREN == engine.generation

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpu_job.dispatch import STARTS
 from gpu_job.engine import EngineFailed
+from gpu_job.keeper import STARTS
 from shared.core.ids import BatchRef
 from shared.core.plan import STALLS
 from shared.core.records import Counts, ShardState, Status
