@@ -62,7 +62,8 @@ def test_nothing_is_left_after_the_demonstration_is_stopped(number: signal.Signa
     """However it ends, the stack that it has started ends with it."""
     port = free_port()
     script = (
-        "import sys, time; from rich.console import Console; from local.demo import _stack\n"
+        "import signal, sys, time; from rich.console import Console; from local.demo import _stack\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # tests that run in the background ignore it
         f"with _stack({port}, Console(file=sys.stderr)):\n    print('up', flush=True); time.sleep(600)"
     )
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as demonstration:
