@@ -59,6 +59,8 @@ def demonstrate(client: OpenAI, folder: Path, console: Console) -> bool:
 @contextmanager
 def _stack(port: int, console: Console) -> Iterator[None]:
     """Run the local stack for a while; nothing of it is left afterwards."""
+    # A shell that runs this in the background of a script has SIGINT ignored; whoever sends one means it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     stack = subprocess.Popen(  # noqa: S603 - our own module
         # On a leash: were this process killed, the stack would not outlive it.
         [sys.executable, "-P", "-m", "gpu_job.leash", sys.executable, "-P", "-m", "local", "--port", str(port)],
