@@ -41,7 +41,7 @@ class LocalStack:
     def workers(self) -> list[int]:
         """Give the process ids of the workers."""
         mine = f"SLACKWATER_STATE_DIR={self.state}\0".encode()
-        return [pid for pid, args in _processes() if args[-2:] == ["-m", "gpu_job"] and mine in _environment(pid)]
+        return [pid for pid, args in _processes() if args[1:] == ["-m", "gpu_job"] and mine in _environment(pid)]
 
     def processes(self, module: str) -> list[int]:
         """Give the process ids of this stack's processes that run a module."""

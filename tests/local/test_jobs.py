@@ -1,6 +1,8 @@
 """What the fleet builds on: a submitted job is a process, its state is true, and nothing of it outlives its end."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,16 @@ def test_a_process_that_a_signal_ended_has_that_exit_code(batch: Batch) -> None:
     """A worker that is killed from outside is a failed job with 128 and the signal's number."""
     job_id = batch.submit("import os; os.kill(os.getpid(), 9)")
     assert 128 + signal.SIGKILL == batch.ended(job_id).exit_code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with the one that started it")
+def test_a_job_does_not_outlive_what_stands_between_it_and_the_server(batch: Batch) -> None:
+    """Its end would be told, and it would go on all the same, after the server too."""
+    job_id = batch.submit("import os, time; print(os.getpid(), os.getppid(), flush=True); time.sleep(60)")
+    job, guard = map(int, batch.printed(job_id).split())
+    os.kill(guard, signal.SIGKILL)
+    assert 0 != batch.ended(job_id).exit_code
+    wait_for(lambda: is_gone(job))
 
 
 def test_a_running_job_is_listed(batch: Batch) -> None:
