@@ -1,6 +1,6 @@
 """The worker against `vllm run_batch`: the same file, model and engine flags, from the first request sent to the last row durable.
 
-    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny,embeddings] [--file-order] [--shard-lines 1000]
+    python -m bench.worker [--runs 3] [--only mixed,prefixes,tiny,embeddings] [--file-order]
 
 Both engines are started once for each case and kept; what is measured runs in turn, and each run begins with an empty prefix cache. Ours is the real worker
 over stores in memory, except that every chunk is also written to the disk, and synced, before it counts; its lines come from a plan that the services
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import RLock
 from typing import Any
@@ -84,7 +84,6 @@ class Case:
     url: str = URL
     source: str = "smollm2-135m"
     context: int = 2048
-    shard_lines: int = 1000
 
 
 def _text(rng: random.Random, words: int) -> str:
@@ -273,7 +272,7 @@ async def work(base_url: str, model: Model, case: Case, folder: Path, run: int) 
         registry=world.registry,
         clock=time.time,
         timing=Timing(),
-        shard_size=ShardSize(lines=case.shard_lines),
+        shard_size=ShardSize(),
     )
     pipeline.admit(batch.ref)
     pipeline.plan(batch.ref)
@@ -353,17 +352,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--only", default="mixed,prefixes,tiny,embeddings")
     parser.add_argument("--file-order", action="store_true", help="the plan leaves the lines as they stand")
-    parser.add_argument("--shard-lines", type=int, default=Case.shard_lines, help="the most lines of a shard")
     args = parser.parse_args()
     if args.file_order:
         pipeline_service.grouped = iter
     if not ENGINE_PYTHON.exists():
         sys.exit("this benchmark needs the engine and its model: run `make setup`")
-    chosen = {
-        name: replace(case, shard_lines=args.shard_lines)
-        for name, case in cases().items()
-        if name in args.only.split(",")
-    }
+    chosen = {name: case for name, case in cases().items() if name in args.only.split(",")}
     if missing := {case.source for case in chosen.values() if not _weights(case).exists()}:
         sys.exit(f"this benchmark needs {', '.join(sorted(missing))}: run `make setup`")
     table = Table(title=f"First request sent to last row durable, medians of {args.runs}")

@@ -50,6 +50,8 @@ TABLES = "slackwater"
 QUEUE = "slackwater-workers"
 POLL_SECONDS = 0.3
 """Here a look costs nothing, and somebody is waiting."""
+LOOK_SECONDS = 0.5
+"""How often it looks whether it was told to stop."""
 DEFINITION = "slackwater-worker"
 ACCOUNT = "123456789012"
 STATE_MACHINE = "slackwater-lifecycle"
@@ -57,7 +59,6 @@ KEYS = {"sk-local": "org-local", "sk-limited": "org-limited"}
 SCOPES = ("batch:write", "batch:read", "inference:write", "requests:read", "routing:write", "read")
 ARN = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:{STATE_MACHINE}"
 
-LOOK_SECONDS = 0.5
 ASL = ROOT / "infra" / "lifecycle.asl.json"
 STATES: dict[str, Handler] = {
     "Validate": validate.handler,

@@ -9,6 +9,7 @@ from shared.core.errors import Refused
 
 _INTEGER = re.compile("([+-]?)0*([0-9]+)")
 DIGITS = 18
+"""More than any number has that is taken; Python reads none of thousands of digits."""
 
 ORDER = WithJsonSchema({"type": "string", "enum": ["asc", "desc"], "default": "desc"})
 

@@ -14,8 +14,6 @@ from shared.core.errors import Refused, Unavailable
 FORM_BYTES = 1 << 20
 """More than a form needs around its file."""
 
-"""More than any length has that is taken; Python reads no numbers of thousands of digits."""
-
 T_co = TypeVar("T_co", covariant=True)
 
 TOO_MUCH = frozenset({"file_too_large", "body_too_large"})
